@@ -63,7 +63,7 @@ public final class CodeModel implements AutoCloseable {
      * @return tokens, prompt and answer together
      */
     public int context() {
-        return model.facts().context();
+        return model.info().contextLength();
     }
 
     /**
@@ -83,8 +83,8 @@ public final class CodeModel implements AutoCloseable {
      * @param how long, how varied, up to what
      * @return what follows
      */
-    public Completion complete(String prompt, Generation how) {
-        return complete(prompt, how, piece -> true);
+    public Completion complete(String prompt, GenerationConfig config) {
+        return complete(prompt, config, piece -> true);
     }
 
     /**
@@ -95,9 +95,9 @@ public final class CodeModel implements AutoCloseable {
      * @param listener hears each piece as it comes, on this thread
      * @return what followed
      */
-    public Completion complete(String prompt, Generation how, TextListener listener) {
+    public Completion complete(String prompt, GenerationConfig config, TextListener listener) {
         return StarforgeException.guard(
-                () -> generate(tokenizer.encode(prompt, true), new TreeSet<>(files.endOfText()), how, listener));
+                () -> generate(tokenizer.encode(prompt, true), new TreeSet<>(files.eosTokenIds()), config, listener));
     }
 
     /**
@@ -109,30 +109,31 @@ public final class CodeModel implements AutoCloseable {
      * @param listener hears each piece as it comes, on this thread
      * @return the middle
      */
-    public Completion infill(String prefix, String suffix, Generation how, TextListener listener) {
+    public Completion infill(String prefix, String suffix, GenerationConfig config, TextListener listener) {
         return StarforgeException.guard(() -> {
-            FillInMiddle middle = FillInMiddle.of(tokenizer, tuned.model());
-            Set<Integer> ends = new TreeSet<>(files.endOfText());
-            ends.addAll(middle.ends());
-            return generate(middle.prompt(prefix, suffix), ends, how, listener);
+            FillInMiddle fim = FillInMiddle.of(tokenizer, tuned.model());
+            Set<Integer> ends = new TreeSet<>(files.eosTokenIds());
+            ends.addAll(fim.ends());
+            return generate(fim.prompt(prefix, suffix), ends, config, listener);
         });
     }
 
-    private Completion generate(int[] prompt, Set<Integer> ends, Generation how, TextListener listener) {
+    private Completion generate(int[] prompt, Set<Integer> ends, GenerationConfig config, TextListener listener) {
         if (prompt.length == 0) {
             throw new StarforgeException("the prompt is empty, and this model's tokenizer puts nothing before it");
         }
-        long room = (long) prompt.length + how.maxTokens();
+        long room = (long) prompt.length + config.maxTokens();
         if (room > context()) {
-            throw new StarforgeException(prompt.length + " prompt tokens and " + how.maxTokens()
+            throw new StarforgeException(prompt.length + " prompt tokens and " + config.maxTokens()
                     + " new ones exceed the model's context of " + context());
         }
-        Heard heard = new Heard(new Continuation(tokenizer, prompt, how.stops()), ends, listener);
-        Sampler sampler = new Sampler(how.sampling(), model.facts().vocabulary(), prompt);
+        CompletionBuilder completion =
+                new CompletionBuilder(new Continuation(tokenizer, prompt, config.stopStrings()), ends, listener);
+        Sampler sampler = new Sampler(config.sampling(), model.info().vocabSize(), prompt);
         try (Generator generator = new Generator(model, device, PRECISION, Fallback.QUIET, (int) room)) {
-            generator.generate(prompt, sampler, how.maxTokens(), heard::wantsMoreAfter);
+            generator.generate(prompt, sampler, config.maxTokens(), completion::wantsMoreAfter);
         }
-        return heard.completion(prompt.length);
+        return completion.completion(prompt.length);
     }
 
     /** Releases the weights. */
@@ -143,14 +144,14 @@ public final class CodeModel implements AutoCloseable {
     }
 
     /** What came so far. */
-    private static final class Heard {
+    private static final class CompletionBuilder {
         private final Continuation continuation;
         private final Set<Integer> ends;
         private final TextListener listener;
-        private Completion.End end = Completion.End.MAX_TOKENS;
+        private Completion.EndReason end = Completion.EndReason.MAX_TOKENS;
         private int tokens;
 
-        Heard(Continuation continuation, Set<Integer> ends, TextListener listener) {
+        CompletionBuilder(Continuation continuation, Set<Integer> ends, TextListener listener) {
             this.continuation = continuation;
             this.ends = ends;
             this.listener = listener;
@@ -159,11 +160,11 @@ public final class CodeModel implements AutoCloseable {
         boolean wantsMoreAfter(int id) {
             tokens++;
             if (ends.contains(id)) {
-                end = Completion.End.END_OF_TEXT;
+                end = Completion.EndReason.EOS_TOKEN;
                 return false;
             }
             tell(continuation.push(id));
-            return end == Completion.End.MAX_TOKENS;
+            return end == Completion.EndReason.MAX_TOKENS;
         }
 
         Completion completion(int promptTokens) {
@@ -173,10 +174,10 @@ public final class CodeModel implements AutoCloseable {
 
         private void tell(String piece) {
             if (continuation.stopSequence().isPresent()) {
-                end = Completion.End.STOP_TEXT;
+                end = Completion.EndReason.STOP_STRING;
             }
-            if (!piece.isEmpty() && end != Completion.End.LISTENER && !listener.piece(piece)) {
-                end = end == Completion.End.MAX_TOKENS ? Completion.End.LISTENER : end;
+            if (!piece.isEmpty() && end != Completion.EndReason.CANCELLED && !listener.onText(piece)) {
+                end = end == Completion.EndReason.MAX_TOKENS ? Completion.EndReason.CANCELLED : end;
             }
         }
     }

@@ -8,16 +8,16 @@ package dev.starforge.api;
  * @param tokens how many were generated
  * @param end why there are no more
  */
-public record Completion(String text, int promptTokens, int tokens, End end) {
+public record Completion(String text, int promptTokens, int tokens, EndReason endReason) {
     /** Why a text ended. */
-    public enum End {
+    public enum EndReason {
         /** As many tokens as were asked for. */
         MAX_TOKENS,
         /** The model ended the text. */
-        END_OF_TEXT,
+        EOS_TOKEN,
         /** A stop text came. */
-        STOP_TEXT,
+        STOP_STRING,
         /** Whoever listened wanted no more. */
-        LISTENER
+        CANCELLED
     }
 }

@@ -134,11 +134,11 @@ public final class Starforge implements AutoCloseable {
      * @param listener hears how it goes
      * @return how it ended
      */
-    public Trained train(Path config, List<String> settings, boolean resume, TrainingListener listener) {
+    public TrainResult train(Path config, List<String> settings, boolean resume, TrainingListener listener) {
         return StarforgeException.guard(() -> train(RunConfig.read(config).set(settings), resume, listener));
     }
 
-    private Trained train(RunConfig config, boolean resume, TrainingListener listener) {
+    private TrainResult train(RunConfig config, boolean resume, TrainingListener listener) {
         if (!List.of("auto", info.kind()).contains(config.device())) {
             throw new StarforgeException("device.force: the settings want " + config.device() + ", and this device is "
                     + info.kind() + "; open that one, or leave the setting out");
@@ -150,14 +150,14 @@ public final class Starforge implements AutoCloseable {
         preflight
                 .adaptation()
                 .rows()
-                .forEach(row -> listener.note(row.key() + ": " + row.effective() + " (" + row.why() + ")"));
+                .forEach(row -> listener.onNote(row.key() + ": " + row.effective() + " (" + row.why() + ")"));
         TrainingEvents events = new TrainingEvents(listener);
         try (RunFolder folder = RunFolder.claim(config, resume);
-                TrainRun run = new TrainRun(TrainRun.Setup.of(preflight, limited, resume, listener::note, events))) {
+                TrainRun run = new TrainRun(TrainRun.Setup.of(preflight, limited, resume, listener::onNote, events))) {
             folder.settle();
             events.stopWith(run::stop);
             TrainRun.End end = run.run();
-            return new Trained(config.output(), run.step(), Trained.End.valueOf(end.name()));
+            return new TrainResult(config.output(), run.step(), TrainResult.TrainOutcome.valueOf(end.name()));
         }
     }
 
@@ -169,7 +169,7 @@ public final class Starforge implements AutoCloseable {
      * @param out a folder, or a .gguf file, that is not there yet
      * @return the model, with the proof
      */
-    public Merged merge(Path adapter, Path out) {
+    public MergeResult merge(Path adapter, Path out) {
         return StarforgeException.guard(() -> {
             if (Files.exists(out)) {
                 throw new StarforgeException(out + ": is there already; name another file or folder");
@@ -180,7 +180,7 @@ public final class Starforge implements AutoCloseable {
             Format format = out.toString().endsWith(".gguf") ? Format.GGUF : Format.HF;
             try (Merge merge = new Merge(base, lora, onto, device)) {
                 MergeProof proof = merge.write(out, format, "", SHARD).proof();
-                return new Merged(out, proof.error(), proof.bound() * proof.range(), proof.change());
+                return new MergeResult(out, proof.error(), proof.bound() * proof.range(), proof.change());
             } catch (IOException failure) {
                 throw new UncheckedIOException(failure);
             }

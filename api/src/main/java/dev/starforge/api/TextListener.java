@@ -9,5 +9,5 @@ public interface TextListener {
      * @param piece what is certain now; not empty
      * @return whether more is wanted
      */
-    boolean piece(String piece);
+    boolean onText(String piece);
 }

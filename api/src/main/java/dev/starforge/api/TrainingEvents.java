@@ -18,7 +18,7 @@ final class TrainingEvents implements RunEvents {
 
     @Override
     public void step(Step step) {
-        TrainingListener.Step told = new TrainingListener.Step(
+        TrainingListener.TrainStep told = new TrainingListener.TrainStep(
                 step.step(),
                 step.steps(),
                 step.loss(),
@@ -26,7 +26,7 @@ final class TrainingEvents implements RunEvents {
                 step.gradientNorm(),
                 step.tokensPerSecond(),
                 step.memoryBytes());
-        if (!listener.step(told)) {
+        if (!listener.onStep(told)) {
             stop.run();
         }
     }
@@ -39,11 +39,11 @@ final class TrainingEvents implements RunEvents {
 
     @Override
     public void evaluated(long step, double loss, boolean best) {
-        listener.evaluated(step, loss, best);
+        listener.onEvaluation(step, loss, best);
     }
 
     @Override
     public void note(String text) {
-        listener.note(text);
+        listener.onNote(text);
     }
 }

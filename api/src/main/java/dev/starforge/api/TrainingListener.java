@@ -8,7 +8,7 @@ public interface TrainingListener {
      * @param step what came of it
      * @return whether to go on; otherwise the run is saved, ends, and can be resumed
      */
-    boolean step(Step step);
+    boolean onStep(TrainStep step);
 
     /**
      * The model was evaluated on the validation split.
@@ -17,14 +17,14 @@ public interface TrainingListener {
      * @param loss mean over its tokens, in nats
      * @param best whether none was lower before
      */
-    default void evaluated(long step, double loss, boolean best) {}
+    default void onEvaluation(long step, double loss, boolean best) {}
 
     /**
      * Something to know: a setting that was adapted to the device and why, a checkpoint, a smaller batch.
      *
      * @param text a sentence
      */
-    default void note(String text) {}
+    default void onNote(String text) {}
 
     /**
      * One optimizer step.
@@ -37,7 +37,7 @@ public interface TrainingListener {
      * @param tokensPerSecond of this step
      * @param memoryBytes taken from the device
      */
-    record Step(
+    record TrainStep(
             long step,
             long steps,
             double loss,

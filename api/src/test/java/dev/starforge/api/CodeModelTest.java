@@ -20,7 +20,7 @@ final class CodeModelTest {
         try (Starforge starforge = Starforge.open("cpu", folder);
                 CodeModel model = starforge.load(GOLDEN)) {
             StringBuilder heard = new StringBuilder();
-            Generation drawn = Generation.sampled(24, 0.8, 7);
+            GenerationConfig drawn = GenerationConfig.sampled(24, 0.8, 7);
             Completion streamed = model.complete("def f(x):", drawn, piece -> {
                 heard.append(piece);
                 return true;
@@ -28,18 +28,18 @@ final class CodeModelTest {
             assertThat(heard.toString()).isEqualTo(streamed.text()).isNotEmpty();
             assertThat(streamed).isEqualTo(model.complete("def f(x):", drawn));
             assertThat(streamed.promptTokens()).isEqualTo(model.tokens("def f(x):"));
-            assertThat(model.complete("def f(x):", Generation.sampled(24, 0.8, 8))
+            assertThat(model.complete("def f(x):", GenerationConfig.sampled(24, 0.8, 8))
                             .text())
                     .isNotEqualTo(streamed.text());
 
             String stop = streamed.text().substring(2, 4);
-            Completion stopped = model.complete("def f(x):", drawn.endingAt(stop));
-            assertThat(stopped.end()).isEqualTo(Completion.End.STOP_TEXT);
+            Completion stopped = model.complete("def f(x):", drawn.withStopStrings(stop));
+            assertThat(stopped.endReason()).isEqualTo(Completion.EndReason.STOP_STRING);
             assertThat(stopped.text())
                     .isEqualTo(streamed.text().substring(0, streamed.text().indexOf(stop)));
 
             Completion left = model.complete("def f(x):", drawn, piece -> false);
-            assertThat(left.end()).isEqualTo(Completion.End.LISTENER);
+            assertThat(left.endReason()).isEqualTo(Completion.EndReason.CANCELLED);
             assertThat(left.tokens()).isLessThan(streamed.tokens());
         }
     }
@@ -49,7 +49,7 @@ final class CodeModelTest {
         try (Starforge starforge = Starforge.open("cpu", folder);
                 CodeModel model = starforge.load(GOLDEN)) {
             StringBuilder heard = new StringBuilder();
-            Completion middle = model.infill("int a = ", ";\n", Generation.greedy(16), piece -> {
+            Completion middle = model.infill("int a = ", ";\n", GenerationConfig.greedy(16), piece -> {
                 heard.append(piece);
                 return true;
             });
@@ -67,15 +67,15 @@ final class CodeModelTest {
                 .hasMessageContaining("device tpu is unknown; known are auto");
         assertThatThrownBy(() -> Starforge.open("cpu:9", folder)).hasMessageContaining("there are 1 of its kind");
         assertThatThrownBy(() -> Starforge.open("cpu:x", folder)).hasMessageContaining("expected a number");
-        assertThatThrownBy(() -> Generation.greedy(0)).hasMessage("maxTokens: expected at least 1, got 0");
+        assertThatThrownBy(() -> GenerationConfig.greedy(0)).hasMessage("maxTokens: expected at least 1, got 0");
         try (Starforge starforge = Starforge.open("cpu", folder);
                 CodeModel model = starforge.load(GOLDEN)) {
             assertThat(starforge.device().kind()).isEqualTo("cpu");
             assertThat(Starforge.devices()).contains(starforge.device());
-            assertThatThrownBy(() -> model.complete("x", Generation.greedy(1 << 20)))
+            assertThatThrownBy(() -> model.complete("x", GenerationConfig.greedy(1 << 20)))
                     .isInstanceOf(StarforgeException.class)
                     .hasMessageContaining("exceed the model's context of " + model.context());
-            assertThatThrownBy(() -> model.complete("x", Generation.sampled(4, 9, 1)))
+            assertThatThrownBy(() -> model.complete("x", GenerationConfig.sampled(4, 9, 1)))
                     .isInstanceOf(StarforgeException.class)
                     .hasMessageContaining("temperature");
             assertThatThrownBy(() -> starforge.load(folder.resolve("none.gguf")))

@@ -3,13 +3,13 @@ package dev.starforge.conformance;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import dev.starforge.model.Config;
+import dev.starforge.model.JsonConfig;
 import dev.starforge.model.KvCache;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.file.SafetensorsFile;
 import dev.starforge.model.kv.Batches;
-import dev.starforge.model.kv.Batches.Chunk;
+import dev.starforge.model.kv.Batches.BatchEntry;
 import dev.starforge.model.kv.BlockPool;
 import dev.starforge.model.kv.PagedKvCache;
 import dev.starforge.model.load.ModelFiles;
@@ -17,7 +17,7 @@ import dev.starforge.model.lora.AdapterException;
 import dev.starforge.model.lora.AdapterException.Reason;
 import dev.starforge.model.lora.AdapterTable;
 import dev.starforge.model.lora.LoraAdapter;
-import dev.starforge.model.lora.LoraSettings;
+import dev.starforge.model.lora.LoraConfig;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
@@ -118,34 +118,34 @@ final class AdapterTableTest {
 
     private Path drawn(Served served, long seed, int rank, float bound, boolean dora, List<String> targets)
             throws IOException {
-        LoraSettings settings = new LoraSettings(rank, 2 * rank, 0, targets, false, false, dora);
+        LoraConfig settings = new LoraConfig(rank, 2 * rank, 0, targets, false, false, dora);
         return DrawnAdapter.write(folder.resolve("drawn-" + seed), served.golden, served.device, seed, bound, settings);
     }
 
     private static List<String> targets(String name) {
-        List<String> targets = new ArrayList<>(LoraSettings.automatic(name.equals("llama3") ? "llama" : name));
+        List<String> targets = new ArrayList<>(LoraConfig.automatic(name.equals("llama3") ? "llama" : name));
         if (name.contains("moe") || name.equals("mixtral")) {
-            targets.add(LoraSettings.EXPERTS);
+            targets.add(LoraConfig.EXPERTS);
         }
         return targets;
     }
 
     /** Logits of sequences that are fed their ids in two steps, each with an adapter; prompts and single tokens mix. */
     private static List<float[]> decoded(Served served, List<int[]> sequences, int[] prompts, int[] adapters) {
-        int width = served.model.facts().vocabulary();
+        int width = served.model.info().vocabSize();
         List<float[]> logits = new ArrayList<>();
         try (Scope session = new Scope(served.device)) {
-            PagedKvCache cache = new PagedKvCache(served.model.facts(), 16, served.precision.kv(), session);
+            PagedKvCache cache = new PagedKvCache(served.model.info(), 16, served.precision.kv(), session);
             Ops ops = served.device.ops(session, served.precision, Fallback.FORBIDDEN);
-            List<Chunk> first = new ArrayList<>();
-            List<Chunk> second = new ArrayList<>();
+            List<BatchEntry> first = new ArrayList<>();
+            List<BatchEntry> second = new ArrayList<>();
             for (int s = 0; s < adapters.length; s++) {
-                BlockPool.Sequence place = cache.sequence();
+                BlockPool.BlockTable place = cache.openSequence();
                 int[] all = sequences.get(s);
-                first.add(new Chunk(place, Arrays.copyOf(all, prompts[s]), adapters[s]));
-                second.add(new Chunk(place, Arrays.copyOfRange(all, prompts[s], all.length), adapters[s]));
+                first.add(new BatchEntry(place, Arrays.copyOf(all, prompts[s]), adapters[s]));
+                second.add(new BatchEntry(place, Arrays.copyOfRange(all, prompts[s], all.length), adapters[s]));
             }
-            for (List<Chunk> step : List.of(first, second)) {
+            for (List<BatchEntry> step : List.of(first, second)) {
                 Batch batch = Batches.cached(served.model, session, step);
                 float[] rows = served.device.floats(served.model.forward(ops, batch, cache));
                 for (int s = 0; s < adapters.length; s++) {
@@ -205,8 +205,8 @@ final class AdapterTableTest {
 
     /** As {@code verify} has it: rotary frequencies in the type that the golden's were computed in (docs/adr/0003). */
     private static Precision rotary(String name) {
-        Config facts = Config.read(TinyModel.GOLDEN.resolve(name).resolve("expected.json"));
-        return switch (facts.text("dtype")) {
+        JsonConfig facts = JsonConfig.read(TinyModel.GOLDEN.resolve(name).resolve("expected.json"));
+        return switch (facts.string("dtype")) {
             case "torch.bfloat16" -> Precision.FLOAT32.withRotary(DType.BF16);
             case "torch.float16" -> Precision.FLOAT32.withRotary(DType.F16);
             default -> Precision.FLOAT32;
@@ -228,7 +228,7 @@ final class AdapterTableTest {
         "qwen3_moe, qwen3_moe"
     })
     void anAdapterIsTheOneThatPeftComputes(String name, String architecture) {
-        try (Served served = new Served(name, rotary(name), LoraSettings.automatic(architecture));
+        try (Served served = new Served(name, rotary(name), LoraConfig.automatic(architecture));
                 SafetensorsFile expected = SafetensorsFile.open(served.golden.resolve("expected.safetensors"))) {
             int adapter = served.table.load("trained", served.trained()).index();
             float[] wanted = expected.floats("adapter_logits");
@@ -328,14 +328,15 @@ final class AdapterTableTest {
                 {late, BASE, trained},
                 {late, late, BASE}
             };
-            PagedKvCache cache = new PagedKvCache(model.facts(), 6, DType.F32, session);
-            PagedKvCache twin = new PagedKvCache(model.facts(), 6, DType.F32, session);
-            List<BlockPool.Sequence> places = List.of(cache.sequence(), cache.sequence(), cache.sequence());
-            List<BlockPool.Sequence> twins = List.of(twin.sequence(), twin.sequence(), twin.sequence());
-            Tensor logits = session.allocate(Spec.f32(3, model.facts().vocabulary()));
+            PagedKvCache cache = new PagedKvCache(model.info(), 6, DType.F32, session);
+            PagedKvCache twin = new PagedKvCache(model.info(), 6, DType.F32, session);
+            List<BlockPool.BlockTable> places =
+                    List.of(cache.openSequence(), cache.openSequence(), cache.openSequence());
+            List<BlockPool.BlockTable> twins = List.of(twin.openSequence(), twin.openSequence(), twin.openSequence());
+            Tensor logits = session.allocate(Spec.f32(3, model.info().vocabSize()));
             Tensor rows = session.allocate(Spec.i32(3));
             device.write(rows, 0, 1, 2);
-            Batch batch = Batches.singles(session, 3, 2, model.regime(0));
+            Batch batch = Batches.decode(session, 3, 2, model.ropeRegime(0));
             Ops ops = device.ops(step, Precision.FLOAT32, Fallback.FORBIDDEN);
             for (int token = 0; token < adapters.length; token++) {
                 if (token == 3) {
@@ -361,9 +362,9 @@ final class AdapterTableTest {
         }
     }
 
-    private static List<Chunk> singles(List<BlockPool.Sequence> places, int token, int[] adapters) {
+    private static List<BatchEntry> singles(List<BlockPool.BlockTable> places, int token, int[] adapters) {
         return IntStream.range(0, adapters.length)
-                .mapToObj(s -> new Chunk(places.get(s), new int[] {3 + 5 * token + s}, adapters[s]))
+                .mapToObj(s -> new BatchEntry(places.get(s), new int[] {3 + 5 * token + s}, adapters[s]))
                 .toList();
     }
 

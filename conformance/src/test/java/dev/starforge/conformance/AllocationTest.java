@@ -37,7 +37,7 @@ final class AllocationTest {
                         tiny.device,
                         Precision.FLOAT32.withKv(DType.F16),
                         Fallback.QUIET,
-                        tiny.model.facts().context())) {
+                        tiny.model.info().contextLength())) {
             for (int i = 0; i < WARM; i++) {
                 token(generator, i);
             }
@@ -54,7 +54,7 @@ final class AllocationTest {
 
     private static void token(Generator generator, int i) {
         if (i % COUNTED == 0) {
-            generator.rewind();
+            generator.reset();
             generator.feedOne(3);
         }
         generator.feedOne(generator.next() % 7 + i % 5);

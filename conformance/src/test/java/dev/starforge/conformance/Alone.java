@@ -2,10 +2,10 @@ package dev.starforge.conformance;
 
 import dev.starforge.model.Model;
 import dev.starforge.model.generate.Engine;
-import dev.starforge.model.generate.Engine.Piece;
+import dev.starforge.model.generate.Engine.SequenceChunk;
 import dev.starforge.model.generate.Generator;
 import dev.starforge.model.generate.Sampler;
-import dev.starforge.model.generate.Sampling;
+import dev.starforge.model.generate.SamplingParams;
 import dev.starforge.model.load.ModelFiles;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
@@ -34,21 +34,21 @@ final class Alone implements AutoCloseable {
     Alone(String name) {
         try (ModelFiles files = ModelFiles.open(TinyModel.GOLDEN.resolve(name))) {
             model = files.load(weights, Precision.FLOAT32);
-            ends = files.endOfText();
+            ends = files.eosTokenIds();
         }
     }
 
     /** Tokens, and the logarithm of each one's probability before temperature and the rest. */
     record Said(int[] ids, List<Double> logprobs) {}
 
-    Said say(int[] prompt, int most, Sampling sampling) {
-        Sampler sampler = new Sampler(sampling, model.facts().vocabulary(), prompt);
+    Said say(int[] prompt, int most, SamplingParams sampling) {
+        Sampler sampler = new Sampler(sampling, model.info().vocabSize(), prompt);
         List<Integer> ids = new ArrayList<>();
         List<Double> logprobs = new ArrayList<>();
         try (Engine engine = new Engine(model, device, Precision.FLOAT32, Fallback.FORBIDDEN, BLOCKS);
                 Engine.Sequence sequence = engine.open(prompt)) {
             while (ids.size() < most) {
-                engine.step(List.of(new Piece(sequence, sequence.pending(), 1)));
+                engine.step(List.of(new SequenceChunk(sequence, sequence.pending(), 1)));
                 float[] logits = device.floats(engine.logits());
                 int next = sampler.next(logits);
                 if (ends.contains(next)) {
@@ -56,26 +56,26 @@ final class Alone implements AutoCloseable {
                 }
                 ids.add(next);
                 logprobs.add(logprob(logits, next));
-                sequence.add(next);
+                sequence.append(next);
             }
         }
         return new Said(ids.stream().mapToInt(Integer::intValue).toArray(), logprobs);
     }
 
     int[] greedy(int[] prompt, int most) {
-        return say(prompt, most, Sampling.GREEDY).ids;
+        return say(prompt, most, SamplingParams.GREEDY).ids;
     }
 
     /** What is written after the tokens that are left of a prompt; a generator's masks are on the host. */
-    String healed(Tokenizer tokenizer, String prompt, int most, Sampling sampling) {
+    String healed(Tokenizer tokenizer, String prompt, int most, SamplingParams sampling) {
         HealedPrompt healed = tokenizer.heal(tokenizer.encode(prompt, true));
         List<Integer> ids = new ArrayList<>();
         try (Generator generator =
-                new Generator(model, device, Precision.FLOAT32, Fallback.FORBIDDEN, BLOCKS * Engine.BLOCK)) {
+                new Generator(model, device, Precision.FLOAT32, Fallback.FORBIDDEN, BLOCKS * Engine.BLOCK_SIZE)) {
             generator.generate(
                     healed.ids(),
                     healed::allowed,
-                    new Sampler(sampling, model.facts().vocabulary(), healed.ids()),
+                    new Sampler(sampling, model.info().vocabSize(), healed.ids()),
                     most,
                     id -> !ends.contains(id) && ids.add(id));
         }

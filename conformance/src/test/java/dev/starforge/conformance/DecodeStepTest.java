@@ -6,9 +6,9 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import dev.starforge.conformance.emulator.EmulatedBackend;
 import dev.starforge.model.Model;
 import dev.starforge.model.generate.Engine;
-import dev.starforge.model.generate.Engine.Choice;
-import dev.starforge.model.generate.Engine.Piece;
-import dev.starforge.model.generate.Sampling;
+import dev.starforge.model.generate.Engine.RowSampling;
+import dev.starforge.model.generate.Engine.SequenceChunk;
+import dev.starforge.model.generate.SamplingParams;
 import dev.starforge.model.load.ModelFiles;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
@@ -71,15 +71,15 @@ final class DecodeStepTest {
         }
     }
 
-    private static final Sampling SAMPLING = new Sampling(0.8, 20, 1, 0, 1, 1, 0, 0, 7);
+    private static final SamplingParams SAMPLING = new SamplingParams(0.8, 20, 1, 0, 1, 1, 0, 0, 7);
 
-    private static List<Piece> pieces(List<Engine.Sequence> sequences) {
-        return sequences.stream().map(s -> new Piece(s, s.pending(), 1)).toList();
+    private static List<SequenceChunk> pieces(List<Engine.Sequence> sequences) {
+        return sequences.stream().map(s -> new SequenceChunk(s, s.pending(), 1)).toList();
     }
 
-    private static List<Choice> choices(List<Engine.Sequence> sequences) {
+    private static List<RowSampling> choices(List<Engine.Sequence> sequences) {
         return sequences.stream()
-                .map(s -> new Choice(SAMPLING, s.length(), Decoding.NO_HISTORY))
+                .map(s -> new RowSampling(SAMPLING, s.length(), Decoding.NO_HISTORY))
                 .toList();
     }
 
@@ -100,7 +100,7 @@ final class DecodeStepTest {
                     device.replays = 0;
                     engine.begin(pieces(all), choices(all), 2);
                     assertThat(device.reads).as("reads before its end").isZero();
-                    Engine.Chosen chosen = engine.finish();
+                    Engine.SampledTokens chosen = engine.finish();
                     assertThat(List.of(device.writes, device.reads, device.waits))
                             .as("uploads, reads and waits of step " + step)
                             .containsExactly(1, 1, 0);
@@ -113,7 +113,7 @@ final class DecodeStepTest {
                                 .isZero();
                     }
                     for (int s = 0; s < all.size(); s++) {
-                        all.get(s).add(chosen.tokens()[s]);
+                        all.get(s).append(chosen.tokens()[s]);
                     }
                 }
             }
@@ -129,15 +129,15 @@ final class DecodeStepTest {
             List<Engine.Sequence> both = List.of(engine.open(5, 6, 7), engine.open(9, 8));
             engine.begin(pieces(both), choices(both), 0);
             both.getFirst().close();
-            List<Engine.Sequence> next = List.of(engine.open(new int[2 * Engine.BLOCK]));
+            List<Engine.Sequence> next = List.of(engine.open(new int[2 * Engine.BLOCK_SIZE]));
             int staying = engine.finish().tokens()[1];
             List<Engine.Sequence> stays = List.of(alone.open(9, 8));
             assertThat(staying)
                     .isEqualTo(alone.step(pieces(stays), choices(stays), 0).tokens()[0]);
             engine.begin(pieces(next), choices(next), 0);
             next.getFirst().close();
-            both.getLast().add(staying);
-            stays.getFirst().add(staying);
+            both.getLast().append(staying);
+            stays.getFirst().append(staying);
             engine.finish();
             assertThat(engine.step(pieces(both.subList(1, 2)), choices(both.subList(1, 2)), 0)
                             .tokens())
@@ -154,10 +154,10 @@ final class DecodeStepTest {
             List<Engine.Sequence> ours = List.of(chooses.open(5, 6, 7), chooses.open(9, 8), chooses.open(1));
             List<Engine.Sequence> theirs = List.of(tells.open(5, 6, 7), tells.open(9, 8), tells.open(1));
             for (int step = 0; step < 5; step++) {
-                List<Choice> greedy = ours.stream()
-                        .map(s -> new Choice(Sampling.GREEDY, s.length(), Decoding.NO_HISTORY))
+                List<RowSampling> greedy = ours.stream()
+                        .map(s -> new RowSampling(SamplingParams.GREEDY, s.length(), Decoding.NO_HISTORY))
                         .toList();
-                Engine.Chosen chosen = chooses.step(pieces(ours), greedy, 3);
+                Engine.SampledTokens chosen = chooses.step(pieces(ours), greedy, 3);
                 tells.step(pieces(theirs));
                 float[] logits = tiny.device.floats(tells.logits());
                 for (int s = 0; s < 3; s++) {
@@ -170,8 +170,8 @@ final class DecodeStepTest {
                     assertThat(chosen.topIds()[3 * s]).isEqualTo(best);
                     assertThat(chosen.topLogprobs()[3 * s]).isEqualTo(chosen.logprobs()[s]);
                     assertThat(chosen.topLogprobs()[3 * s + 1]).isLessThanOrEqualTo(chosen.logprobs()[s]);
-                    ours.get(s).add(best);
-                    theirs.get(s).add(best);
+                    ours.get(s).append(best);
+                    theirs.get(s).append(best);
                 }
             }
             assertThatThrownBy(chooses::logits)
@@ -210,13 +210,13 @@ final class DecodeStepTest {
                 texts.add(new ArrayList<>());
             }
             for (int step = 0; step < 5 && !running.isEmpty(); step++) {
-                List<Choice> greedy = running.stream()
-                        .map(s -> new Choice(Sampling.GREEDY, s.length(), Decoding.NO_HISTORY))
+                List<RowSampling> greedy = running.stream()
+                        .map(s -> new RowSampling(SamplingParams.GREEDY, s.length(), Decoding.NO_HISTORY))
                         .toList();
                 int[] tokens = engine.step(pieces(running), greedy, 0).tokens();
                 int gone = texts.size() - running.size();
                 for (int s = 0; s < tokens.length; s++) {
-                    running.get(s).add(tokens[s]);
+                    running.get(s).append(tokens[s]);
                     texts.get(gone + s).add(tokens[s]);
                 }
                 if (step > 1 && running.size() > 1) {

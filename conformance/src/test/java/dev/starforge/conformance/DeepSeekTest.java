@@ -6,7 +6,7 @@ import static org.assertj.core.api.Assertions.within;
 import dev.starforge.model.KvCache;
 import dev.starforge.model.Model;
 import dev.starforge.model.file.SafetensorsFile;
-import dev.starforge.model.file.SafetensorsFile.Entry;
+import dev.starforge.model.file.SafetensorsFile.SafetensorsData;
 import dev.starforge.model.kv.Batches;
 import dev.starforge.model.load.ModelFiles;
 import dev.starforge.tensor.Precision;
@@ -57,7 +57,7 @@ final class DeepSeekTest {
         return values;
     }
 
-    private static Path write(Path folder, String config, List<Entry> entries) throws IOException {
+    private static Path write(Path folder, String config, List<SafetensorsData> entries) throws IOException {
         Files.createDirectories(folder);
         SafetensorsFile.write(folder.resolve("model.safetensors"), entries);
         return Files.writeString(folder.resolve("config.json"), config).getParent();
@@ -76,24 +76,24 @@ final class DeepSeekTest {
         }
     }
 
-    private List<Entry> shared() {
-        List<Entry> entries = new ArrayList<>();
-        entries.add(Entry.of("model.embed_tokens.weight", Shape.of(48, C), normal(48 * C)));
-        entries.add(Entry.of("lm_head.weight", Shape.of(48, C), normal(48 * C)));
-        entries.add(Entry.of("model.norm.weight", Shape.of(C), normal(C)));
+    private List<SafetensorsData> shared() {
+        List<SafetensorsData> entries = new ArrayList<>();
+        entries.add(SafetensorsData.of("model.embed_tokens.weight", Shape.of(48, C), normal(48 * C)));
+        entries.add(SafetensorsData.of("lm_head.weight", Shape.of(48, C), normal(48 * C)));
+        entries.add(SafetensorsData.of("model.norm.weight", Shape.of(C), normal(C)));
         for (int layer = 0; layer < 2; layer++) {
             String path = "model.layers." + layer;
-            entries.add(Entry.of(path + ".input_layernorm.weight", Shape.of(C), normal(C)));
-            entries.add(Entry.of(path + ".post_attention_layernorm.weight", Shape.of(C), normal(C)));
-            entries.add(Entry.of(path + ".self_attn.q_proj.weight", Shape.of(C, C), normal(C * C)));
-            entries.add(Entry.of(path + ".self_attn.k_proj.weight", Shape.of(C / 2, C), normal(C / 2 * C)));
-            entries.add(Entry.of(path + ".self_attn.v_proj.weight", Shape.of(C / 2, C), normal(C / 2 * C)));
-            entries.add(Entry.of(path + ".self_attn.o_proj.weight", Shape.of(C, C), normal(C * C)));
+            entries.add(SafetensorsData.of(path + ".input_layernorm.weight", Shape.of(C), normal(C)));
+            entries.add(SafetensorsData.of(path + ".post_attention_layernorm.weight", Shape.of(C), normal(C)));
+            entries.add(SafetensorsData.of(path + ".self_attn.q_proj.weight", Shape.of(C, C), normal(C * C)));
+            entries.add(SafetensorsData.of(path + ".self_attn.k_proj.weight", Shape.of(C / 2, C), normal(C / 2 * C)));
+            entries.add(SafetensorsData.of(path + ".self_attn.v_proj.weight", Shape.of(C / 2, C), normal(C / 2 * C)));
+            entries.add(SafetensorsData.of(path + ".self_attn.o_proj.weight", Shape.of(C, C), normal(C * C)));
         }
         int inner = EXPERT + SHARED;
-        entries.add(Entry.of("model.layers.0.mlp.gate_proj.weight", Shape.of(inner, C), normal(inner * C)));
-        entries.add(Entry.of("model.layers.0.mlp.up_proj.weight", Shape.of(inner, C), normal(inner * C)));
-        entries.add(Entry.of("model.layers.0.mlp.down_proj.weight", Shape.of(C, inner), normal(C * inner)));
+        entries.add(SafetensorsData.of("model.layers.0.mlp.gate_proj.weight", Shape.of(inner, C), normal(inner * C)));
+        entries.add(SafetensorsData.of("model.layers.0.mlp.up_proj.weight", Shape.of(inner, C), normal(inner * C)));
+        entries.add(SafetensorsData.of("model.layers.0.mlp.down_proj.weight", Shape.of(C, inner), normal(C * inner)));
         return entries;
     }
 
@@ -120,30 +120,30 @@ final class DeepSeekTest {
     @ParameterizedTest
     @ValueSource(booleans = {true, false})
     void withExpertsThatAreAlikeItIsALlama(boolean normalized) throws IOException {
-        List<Entry> deepseek = shared();
-        List<Entry> llama = new ArrayList<>(deepseek);
+        List<SafetensorsData> deepseek = shared();
+        List<SafetensorsData> llama = new ArrayList<>(deepseek);
         String mlp = "model.layers.1.mlp.";
         float[] router = normalized ? normal(4 * C) : new float[4 * C];
-        deepseek.add(Entry.of(mlp + "gate.weight", Shape.of(4, C), router));
+        deepseek.add(SafetensorsData.of(mlp + "gate.weight", Shape.of(4, C), router));
         float[] gate = normal(EXPERT * C);
         float[] up = normal(EXPERT * C);
         float[] down = normal(C * EXPERT);
         for (int expert = 0; expert < 4; expert++) {
             String path = mlp + "experts." + expert + ".";
-            deepseek.add(Entry.of(path + "gate_proj.weight", Shape.of(EXPERT, C), gate));
-            deepseek.add(Entry.of(path + "up_proj.weight", Shape.of(EXPERT, C), up));
-            deepseek.add(Entry.of(path + "down_proj.weight", Shape.of(C, EXPERT), down));
+            deepseek.add(SafetensorsData.of(path + "gate_proj.weight", Shape.of(EXPERT, C), gate));
+            deepseek.add(SafetensorsData.of(path + "up_proj.weight", Shape.of(EXPERT, C), up));
+            deepseek.add(SafetensorsData.of(path + "down_proj.weight", Shape.of(C, EXPERT), down));
         }
         float[] sharedGate = normal(SHARED * C);
         float[] sharedUp = normal(SHARED * C);
         float[] sharedDown = normal(C * SHARED);
-        deepseek.add(Entry.of(mlp + "shared_experts.gate_proj.weight", Shape.of(SHARED, C), sharedGate));
-        deepseek.add(Entry.of(mlp + "shared_experts.up_proj.weight", Shape.of(SHARED, C), sharedUp));
-        deepseek.add(Entry.of(mlp + "shared_experts.down_proj.weight", Shape.of(C, SHARED), sharedDown));
+        deepseek.add(SafetensorsData.of(mlp + "shared_experts.gate_proj.weight", Shape.of(SHARED, C), sharedGate));
+        deepseek.add(SafetensorsData.of(mlp + "shared_experts.up_proj.weight", Shape.of(SHARED, C), sharedUp));
+        deepseek.add(SafetensorsData.of(mlp + "shared_experts.down_proj.weight", Shape.of(C, SHARED), sharedDown));
         int inner = EXPERT + SHARED;
-        llama.add(Entry.of(mlp + "gate_proj.weight", Shape.of(inner, C), below(gate, sharedGate)));
-        llama.add(Entry.of(mlp + "up_proj.weight", Shape.of(inner, C), below(up, sharedUp)));
-        llama.add(Entry.of(
+        llama.add(SafetensorsData.of(mlp + "gate_proj.weight", Shape.of(inner, C), below(gate, sharedGate)));
+        llama.add(SafetensorsData.of(mlp + "up_proj.weight", Shape.of(inner, C), below(up, sharedUp)));
+        llama.add(SafetensorsData.of(
                 mlp + "down_proj.weight",
                 Shape.of(C, inner),
                 beside(down, EXPERT, normalized ? 1 : 0.5f, sharedDown, SHARED)));

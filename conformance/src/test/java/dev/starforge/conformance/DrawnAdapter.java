@@ -3,7 +3,7 @@ package dev.starforge.conformance;
 import dev.starforge.model.Quantization;
 import dev.starforge.model.load.ModelFiles;
 import dev.starforge.model.lora.LoraAdapter;
-import dev.starforge.model.lora.LoraSettings;
+import dev.starforge.model.lora.LoraConfig;
 import dev.starforge.tensor.Philox;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
@@ -16,7 +16,7 @@ import java.nio.file.Path;
 final class DrawnAdapter {
     private DrawnAdapter() {}
 
-    static Path write(Path to, Path golden, Device device, long seed, float bound, LoraSettings settings)
+    static Path write(Path to, Path golden, Device device, long seed, float bound, LoraConfig settings)
             throws IOException {
         Files.createDirectories(to);
         try (Scope scope = new Scope(device);

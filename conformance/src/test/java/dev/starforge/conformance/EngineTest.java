@@ -4,9 +4,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.starforge.model.generate.Engine;
-import dev.starforge.model.generate.Engine.Choice;
-import dev.starforge.model.generate.Engine.Piece;
-import dev.starforge.model.generate.Sampling;
+import dev.starforge.model.generate.Engine.RowSampling;
+import dev.starforge.model.generate.Engine.SequenceChunk;
+import dev.starforge.model.generate.SamplingParams;
 import dev.starforge.model.kv.BlockPool;
 import dev.starforge.model.kv.OutOfBlocksException;
 import dev.starforge.tensor.DType;
@@ -37,8 +37,7 @@ final class EngineTest {
     private static int[] text(TinyModel tiny, int seed, int length) {
         int[] ids = new int[length];
         for (int i = 0; i < length; i++) {
-            ids[i] =
-                    Math.floorMod(31 * seed + 17 * i + i * i, tiny.model.facts().vocabulary());
+            ids[i] = Math.floorMod(31 * seed + 17 * i + i * i, tiny.model.info().vocabSize());
         }
         return ids;
     }
@@ -61,9 +60,9 @@ final class EngineTest {
         try (Engine engine = engine(tiny, 8, precision);
                 Engine.Sequence sequence = engine.open(prompt)) {
             for (int i = 0; i < count; i++) {
-                engine.step(List.of(new Piece(sequence, sequence.pending(), 1)));
+                engine.step(List.of(new SequenceChunk(sequence, sequence.pending(), 1)));
                 ids[prompt.length + i] = best(row(tiny, engine, 0));
-                sequence.add(ids[prompt.length + i]);
+                sequence.append(ids[prompt.length + i]);
             }
         }
         return ids;
@@ -84,9 +83,11 @@ final class EngineTest {
             }
             all.add(others / 2, engine.open(prompt));
             for (int i = 0; i < 5; i++) {
-                engine.step(all.stream().map(s -> new Piece(s, s.pending(), 1)).toList());
+                engine.step(all.stream()
+                        .map(s -> new SequenceChunk(s, s.pending(), 1))
+                        .toList());
                 for (int s = 0; s < all.size(); s++) {
-                    all.get(s).add(best(row(tiny, engine, s)));
+                    all.get(s).append(best(row(tiny, engine, s)));
                 }
                 assertThat(best(row(tiny, engine, others / 2))).isEqualTo(expected[13 + i]);
             }
@@ -106,12 +107,14 @@ final class EngineTest {
                 all.add(engine.open(text(tiny, s, 4 + s)));
             }
             for (int round = 0; !all.isEmpty(); round++) {
-                engine.step(all.stream().map(s -> new Piece(s, s.pending(), 1)).toList());
+                engine.step(all.stream()
+                        .map(s -> new SequenceChunk(s, s.pending(), 1))
+                        .toList());
                 for (int s = 0; s < all.size(); s++) {
                     int[] text = expected[expected.length - all.size() + s];
                     int chosen = best(row(tiny, engine, s));
                     assertThat(chosen).isEqualTo(text[all.get(s).length()]);
-                    all.get(s).add(chosen);
+                    all.get(s).append(chosen);
                 }
                 if (round > 1) {
                     all.removeFirst().close();
@@ -125,16 +128,16 @@ final class EngineTest {
         try (TinyModel tiny = new TinyModel("llama3", "cpu");
                 Engine engine = engine(tiny, 16)) {
             int[] prompt = text(tiny, 3, 24);
-            Engine.Sequence whole = engine.open(Engine.Adapter.BASE, "a", prompt);
-            engine.step(List.of(new Piece(whole, 24, 24)));
+            Engine.Sequence whole = engine.open(Engine.AdapterSlot.BASE, "a", prompt);
+            engine.step(List.of(new SequenceChunk(whole, 24, 24)));
             float[] expected = tiny.device.floats(engine.logits());
-            Engine.Sequence cut = engine.open(Engine.Adapter.BASE, "b", prompt);
-            Engine.Sequence other = engine.open(Engine.Adapter.BASE, "c", text(tiny, 4, 9));
+            Engine.Sequence cut = engine.open(Engine.AdapterSlot.BASE, "b", prompt);
+            Engine.Sequence other = engine.open(Engine.AdapterSlot.BASE, "c", text(tiny, 4, 9));
             int at = 0;
             for (int count : new int[] {7, 1, 10, 6}) {
-                List<Piece> pieces = other.pending() == 0
-                        ? List.of(new Piece(cut, count, count))
-                        : List.of(new Piece(other, 3, 0), new Piece(cut, count, count));
+                List<SequenceChunk> pieces = other.pending() == 0
+                        ? List.of(new SequenceChunk(cut, count, count))
+                        : List.of(new SequenceChunk(other, 3, 0), new SequenceChunk(cut, count, count));
                 engine.step(pieces);
                 assertThat(tiny.device.floats(engine.logits())).isEqualTo(tiny.rows(expected, at, at + count));
                 at += count;
@@ -148,17 +151,18 @@ final class EngineTest {
                 Engine engine = engine(tiny, 16)) {
             int[] prompt = text(tiny, 5, 41);
             Engine.Sequence first = engine.open(prompt);
-            engine.step(List.of(new Piece(first, 41, 1)));
+            engine.step(List.of(new SequenceChunk(first, 41, 1)));
             float[] expected = row(tiny, engine, 0);
             Engine.Sequence second = engine.open(prompt);
-            assertThat(second.pending()).isEqualTo(41 - 2 * Engine.BLOCK);
-            engine.step(List.of(new Piece(second, second.pending(), 1)));
+            assertThat(second.pending()).isEqualTo(41 - 2 * Engine.BLOCK_SIZE);
+            engine.step(List.of(new SequenceChunk(second, second.pending(), 1)));
             assertThat(row(tiny, engine, 0)).isEqualTo(expected);
-            assertThat(engine.open(new Engine.Adapter(0, "adapter"), "", prompt).pending())
+            assertThat(engine.open(new Engine.AdapterSlot(0, "adapter"), "", prompt)
+                            .pending())
                     .isEqualTo(41);
-            assertThat(engine.open(Engine.Adapter.BASE, "tenant", prompt).pending())
+            assertThat(engine.open(Engine.AdapterSlot.BASE, "tenant", prompt).pending())
                     .isEqualTo(41);
-            assertThat(engine.figures().hits()).isEqualTo(2 * Engine.BLOCK);
+            assertThat(engine.blockPoolStats().hits()).isEqualTo(2 * Engine.BLOCK_SIZE);
         }
     }
 
@@ -168,15 +172,15 @@ final class EngineTest {
                 Engine engine = engine(tiny, 16)) {
             int[] prompt = text(tiny, 6, 21);
             Engine.Sequence one = engine.open(prompt);
-            engine.step(List.of(new Piece(one, 21, 1)));
+            engine.step(List.of(new SequenceChunk(one, 21, 1)));
             Engine.Sequence two = one.fork();
-            one.add(3, 1, 4);
-            two.add(2, 7);
-            engine.step(List.of(new Piece(one, 3, 3), new Piece(two, 2, 1)));
+            one.append(3, 1, 4);
+            two.append(2, 7);
+            engine.step(List.of(new SequenceChunk(one, 3, 3), new SequenceChunk(two, 2, 1)));
             float[][] rows = {row(tiny, engine, 2), row(tiny, engine, 3)};
             one.truncate(22);
-            one.add(7);
-            engine.step(List.of(new Piece(one, 1, 1)));
+            one.append(7);
+            engine.step(List.of(new SequenceChunk(one, 1, 1)));
             float[] cut = row(tiny, engine, 0);
             assertThat(rows[0]).isEqualTo(after(tiny, prompt, 3, 1, 4));
             assertThat(rows[1]).isEqualTo(after(tiny, prompt, 2, 7));
@@ -187,8 +191,8 @@ final class EngineTest {
     private static float[] after(TinyModel tiny, int[] prompt, int... more) {
         try (Engine engine = engine(tiny, 8);
                 Engine.Sequence sequence = engine.open(prompt)) {
-            sequence.add(more);
-            engine.step(List.of(new Piece(sequence, sequence.pending(), 1)));
+            sequence.append(more);
+            engine.step(List.of(new SequenceChunk(sequence, sequence.pending(), 1)));
             return row(tiny, engine, 0);
         }
     }
@@ -200,18 +204,18 @@ final class EngineTest {
             int[] expected = alone(tiny, text(tiny, 7, 20), 20, Precision.FLOAT32);
             for (int round = 0; round < 6; round++) {
                 int[] prompt = text(tiny, round % 2 == 0 ? 7 : 50 + round, 20);
-                try (Engine.Sequence sequence = engine.open(Engine.Adapter.BASE, "tenant " + round, prompt)) {
+                try (Engine.Sequence sequence = engine.open(Engine.AdapterSlot.BASE, "tenant " + round, prompt)) {
                     for (int i = 0; i < 20; i++) {
-                        engine.step(List.of(new Piece(sequence, sequence.pending(), 1)));
+                        engine.step(List.of(new SequenceChunk(sequence, sequence.pending(), 1)));
                         int chosen = best(row(tiny, engine, 0));
                         if (round % 2 == 0) {
                             assertThat(chosen).isEqualTo(expected[20 + i]);
                         }
-                        sequence.add(chosen);
+                        sequence.append(chosen);
                     }
                 }
             }
-            assertThat(engine.figures().evictions()).isPositive();
+            assertThat(engine.blockPoolStats().evictions()).isPositive();
         }
     }
 
@@ -221,13 +225,14 @@ final class EngineTest {
                 Engine engine = engine(tiny, 3)) {
             Engine.Sequence small = engine.open(text(tiny, 8, 16));
             Engine.Sequence large = engine.open(text(tiny, 9, 40));
-            BlockPool.Figures before = engine.figures();
-            assertThatThrownBy(() -> engine.step(List.of(new Piece(small, 16, 1), new Piece(large, 40, 1))))
+            BlockPool.BlockPoolStats before = engine.blockPoolStats();
+            assertThatThrownBy(() ->
+                            engine.step(List.of(new SequenceChunk(small, 16, 1), new SequenceChunk(large, 40, 1))))
                     .isInstanceOf(OutOfBlocksException.class)
                     .hasMessageContaining("3 more KV blocks needed, 2 free");
-            assertThat(engine.figures().free()).isEqualTo(before.free());
+            assertThat(engine.blockPoolStats().free()).isEqualTo(before.free());
             assertThat(small.pending()).isEqualTo(16);
-            engine.step(List.of(new Piece(small, 16, 1)));
+            engine.step(List.of(new SequenceChunk(small, 16, 1)));
             assertThat(row(tiny, engine, 0)).isEqualTo(after(tiny, text(tiny, 8, 16)));
         }
     }
@@ -236,13 +241,13 @@ final class EngineTest {
     void aWindowGivesBlocksBack() {
         try (TinyModel tiny = new TinyModel("starcoder2", "cpu");
                 Engine engine = engine(tiny, 12)) {
-            int window = tiny.model.facts().window();
+            int window = tiny.model.info().slidingWindow();
             Engine.Sequence sequence = engine.open(text(tiny, 10, 4 * window));
-            engine.step(List.of(new Piece(sequence, sequence.pending(), 1)));
+            engine.step(List.of(new SequenceChunk(sequence, sequence.pending(), 1)));
             assertThat(window).isBetween(1, 48);
-            assertThat(engine.figures().held()).isLessThanOrEqualTo(Math.ceilDiv(window, Engine.BLOCK) + 1);
-            sequence.add(5);
-            engine.step(List.of(new Piece(sequence, 1, 1)));
+            assertThat(engine.blockPoolStats().held()).isLessThanOrEqualTo(Math.ceilDiv(window, Engine.BLOCK_SIZE) + 1);
+            sequence.append(5);
+            engine.step(List.of(new SequenceChunk(sequence, 1, 1)));
             float[] ours = row(tiny, engine, 0);
             int[] whole = Arrays.copyOf(text(tiny, 10, 4 * window), 4 * window + 1);
             whole[4 * window] = 5;
@@ -255,14 +260,14 @@ final class EngineTest {
     void aTextWithAWindowOutgrowsThePool() {
         try (TinyModel tiny = new TinyModel("starcoder2", "cpu");
                 Engine engine = engine(tiny, 6)) {
-            int[] ids = text(tiny, 11, 9 * Engine.BLOCK);
+            int[] ids = text(tiny, 11, 9 * Engine.BLOCK_SIZE);
             Engine.Sequence sequence = engine.open(Arrays.copyOf(ids, 3));
             for (int i = 3; i < ids.length; i += 3) {
-                engine.step(List.of(new Piece(sequence, 3, 1)));
-                sequence.add(ids[i], ids[i + 1], ids[i + 2]);
+                engine.step(List.of(new SequenceChunk(sequence, 3, 1)));
+                sequence.append(ids[i], ids[i + 1], ids[i + 2]);
             }
-            engine.step(List.of(new Piece(sequence, 2, 0)));
-            engine.step(List.of(new Piece(sequence, 1, 1)));
+            engine.step(List.of(new SequenceChunk(sequence, 2, 0)));
+            engine.step(List.of(new SequenceChunk(sequence, 1, 1)));
             assertThat(row(tiny, engine, 0)).isEqualTo(tiny.rows(tiny.logits(ids), ids.length - 1, ids.length));
         }
     }
@@ -289,9 +294,9 @@ final class EngineTest {
     }
 
     private static int next(TinyModel tiny, Engine engine, Engine.Sequence sequence) {
-        engine.step(List.of(new Piece(sequence, sequence.pending(), 1)));
+        engine.step(List.of(new SequenceChunk(sequence, sequence.pending(), 1)));
         int chosen = best(row(tiny, engine, 0));
-        sequence.add(chosen);
+        sequence.append(chosen);
         return chosen;
     }
 
@@ -301,16 +306,18 @@ final class EngineTest {
                 Engine engine = engine(tiny, 12)) {
             Engine.Sequence small = engine.open(text(tiny, 1, 8));
             Engine.Sequence large = engine.open(text(tiny, 2, 40));
-            assertThatThrownBy(() -> engine.step(List.of(new Piece(small, 8, 1), new Piece(large, 40, 1))))
+            assertThatThrownBy(
+                            () -> engine.step(List.of(new SequenceChunk(small, 8, 1), new SequenceChunk(large, 40, 1))))
                     .isInstanceOf(TensorException.class)
                     .hasMessageContaining("two rotary regimes");
-            assertThatThrownBy(() -> engine.step(List.of(new Piece(small, 9, 1))))
+            assertThatThrownBy(() -> engine.step(List.of(new SequenceChunk(small, 9, 1))))
                     .isInstanceOf(TensorException.class)
                     .hasMessageContaining("9 tokens with 1 rows of logits of a sequence with 8 pending");
-            assertThatThrownBy(() -> engine.step(List.of(new Piece(small, 2, 1), new Piece(small, 1, 1))))
+            assertThatThrownBy(
+                            () -> engine.step(List.of(new SequenceChunk(small, 2, 1), new SequenceChunk(small, 1, 1))))
                     .isInstanceOf(TensorException.class)
                     .hasMessageContaining("two pieces");
-            assertThatThrownBy(() -> small.add(1_000_000))
+            assertThatThrownBy(() -> small.append(1_000_000))
                     .isInstanceOf(TensorException.class)
                     .hasMessageContaining("outside the vocabulary");
         }
@@ -321,14 +328,14 @@ final class EngineTest {
     void aStepThatWasBegunIsFinishedFirst() {
         try (TinyModel tiny = new TinyModel("llama3", "cpu");
                 Engine engine = engine(tiny, 8)) {
-            Choice greedy = new Choice(Sampling.GREEDY, 0, Decoding.NO_HISTORY);
+            RowSampling greedy = new RowSampling(SamplingParams.GREEDY, 0, Decoding.NO_HISTORY);
             Engine.Sequence one = engine.open(text(tiny, 1, 8));
             Engine.Sequence two = engine.open(text(tiny, 2, 8));
-            List<Piece> other = List.of(new Piece(two, 8, 1));
+            List<SequenceChunk> other = List.of(new SequenceChunk(two, 8, 1));
             assertThatThrownBy(engine::finish)
                     .isInstanceOf(TensorException.class)
                     .hasMessageContaining("finish: no step was begun");
-            engine.begin(List.of(new Piece(one, 8, 1)), List.of(greedy), 0);
+            engine.begin(List.of(new SequenceChunk(one, 8, 1)), List.of(greedy), 0);
             refusesUntilFinished("begin", () -> engine.begin(other, List.of(greedy), 0));
             refusesUntilFinished("begin", () -> engine.step(other, List.of(greedy), 0));
             refusesUntilFinished("step", () -> engine.step(other));
@@ -352,11 +359,11 @@ final class EngineTest {
     void aStepMayBeginAfterOneThatDidNotFit() {
         try (TinyModel tiny = new TinyModel("llama3", "cpu");
                 Engine engine = engine(tiny, 1)) {
-            Choice greedy = new Choice(Sampling.GREEDY, 0, Decoding.NO_HISTORY);
+            RowSampling greedy = new RowSampling(SamplingParams.GREEDY, 0, Decoding.NO_HISTORY);
             Engine.Sequence large = engine.open(text(tiny, 1, 17));
-            assertThatThrownBy(() -> engine.begin(List.of(new Piece(large, 17, 1)), List.of(greedy), 0))
+            assertThatThrownBy(() -> engine.begin(List.of(new SequenceChunk(large, 17, 1)), List.of(greedy), 0))
                     .isInstanceOf(OutOfBlocksException.class);
-            engine.begin(List.of(new Piece(large, 16, 1)), List.of(greedy), 0);
+            engine.begin(List.of(new SequenceChunk(large, 16, 1)), List.of(greedy), 0);
             assertThat(engine.finish().tokens())
                     .containsExactly(alone(tiny, text(tiny, 1, 16), 1, Precision.FLOAT32)[16]);
         }

@@ -3,7 +3,7 @@ package dev.starforge.conformance;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.starforge.model.generate.Engine;
-import dev.starforge.model.generate.Engine.Piece;
+import dev.starforge.model.generate.Engine.SequenceChunk;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.device.Fallback;
 import java.io.IOException;
@@ -33,14 +33,14 @@ final class EveryModelTest {
             int[] a = Arrays.copyOf(tiny.sequence(0), 14);
             int[] b = Arrays.copyOf(tiny.sequence(1), 14);
             float[][] whole = {tiny.logits(a), tiny.logits(b)};
-            boolean latent = tiny.model.facts().latent(); // other sums of the same terms, with a cache
+            boolean latent = tiny.model.info().latent(); // other sums of the same terms, with a cache
             Engine.Sequence one = engine.open(a);
             Engine.Sequence two = engine.open(b);
             int[] done = new int[2];
             for (int[] counts : new int[][] {{9, 0}, {1, 7}, {1, 4}, {1, 1}, {1, 1}, {1, 1}}) {
-                List<Piece> pieces = counts[1] == 0
-                        ? List.of(new Piece(one, counts[0], 1))
-                        : List.of(new Piece(one, counts[0], 1), new Piece(two, counts[1], 1));
+                List<SequenceChunk> pieces = counts[1] == 0
+                        ? List.of(new SequenceChunk(one, counts[0], 1))
+                        : List.of(new SequenceChunk(one, counts[0], 1), new SequenceChunk(two, counts[1], 1));
                 engine.step(pieces);
                 float[] logits = tiny.device.floats(engine.logits());
                 for (int s = 0; s < pieces.size(); s++) {

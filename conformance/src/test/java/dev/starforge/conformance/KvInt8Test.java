@@ -3,7 +3,7 @@ package dev.starforge.conformance;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.starforge.model.generate.Engine;
-import dev.starforge.model.generate.Engine.Piece;
+import dev.starforge.model.generate.Engine.SequenceChunk;
 import dev.starforge.model.kv.KvTensors;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Precision;
@@ -55,11 +55,11 @@ final class KvInt8Test {
         int[] ids = tiny.sequence(0);
         try (Engine engine = engine(tiny, device, kv);
                 Engine.Sequence sequence = engine.open(Arrays.copyOf(ids, ids.length - 3))) {
-            engine.step(List.of(new Piece(sequence, ids.length - 3, ids.length - 3)));
+            engine.step(List.of(new SequenceChunk(sequence, ids.length - 3, ids.length - 3)));
             float[] all = tiny.device.floats(engine.logits());
             for (int i = ids.length - 3; i < ids.length; i++) {
-                sequence.add(ids[i]);
-                engine.step(List.of(new Piece(sequence, 1, 1)));
+                sequence.append(ids[i]);
+                engine.step(List.of(new SequenceChunk(sequence, 1, 1)));
                 float[] row = tiny.device.floats(engine.logits());
                 all = Arrays.copyOf(all, all.length + row.length);
                 System.arraycopy(row, 0, all, all.length - row.length, row.length);
@@ -98,7 +98,7 @@ final class KvInt8Test {
             device.taking = true;
             float[] eight = logits(tiny, device, DType.I8);
             assertThat(device.noted).isEmpty();
-            int v = tiny.model.facts().vocabulary();
+            int v = tiny.model.info().vocabSize();
             double[] apart = new double[half.length / v];
             double least = Double.POSITIVE_INFINITY;
             double most = Double.NEGATIVE_INFINITY;
@@ -125,11 +125,11 @@ final class KvInt8Test {
         try (TinyModel tiny = new TinyModel("llama3", "cpu");
                 Engine engine = engine(tiny, tiny.device, DType.I8)) {
             Engine.Sequence one = engine.open(3, 1, 4, 1, 5, 9, 2, 6);
-            engine.step(List.of(new Piece(one, 8, 1)));
+            engine.step(List.of(new SequenceChunk(one, 8, 1)));
             Engine.Sequence two = one.fork();
-            one.add(5);
-            two.add(5);
-            engine.step(List.of(new Piece(one, 1, 1), new Piece(two, 1, 1)));
+            one.append(5);
+            two.append(5);
+            engine.step(List.of(new SequenceChunk(one, 1, 1), new SequenceChunk(two, 1, 1)));
             float[] rows = tiny.device.floats(engine.logits());
             assertThat(tiny.rows(rows, 0, 1)).isEqualTo(tiny.rows(rows, 1, 2));
         }
@@ -138,7 +138,7 @@ final class KvInt8Test {
     @Test
     void aBlockTakesAByteForEachNumberAndTwoForEachHead() {
         try (TinyModel tiny = new TinyModel("llama3", "cpu")) {
-            var layers = tiny.model.facts().caches();
+            var layers = tiny.model.info().kvCacheSpecs();
             long half = KvTensors.blockBytes(layers, 16, DType.F16);
             long heads = 2L * 16 * layers.size() * layers.getFirst().kvHeads();
             assertThat(KvTensors.blockBytes(layers, 16, DType.I8)).isEqualTo(half / 2 + 2 * heads);

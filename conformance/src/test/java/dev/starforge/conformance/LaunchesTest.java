@@ -116,8 +116,9 @@ final class LaunchesTest {
                 Scope step = new Scope(device);
                 ModelFiles files = ModelFiles.open(TinyModel.GOLDEN.resolve(name))) {
             Model model = files.load(weights, Precision.FLOAT32);
-            PagedKvCache cache = new PagedKvCache(model.facts(), 4, DType.F32, weights);
-            Batch batch = Batches.cached(model, step, List.of(new Batches.Chunk(cache.sequence(), new int[] {1})));
+            PagedKvCache cache = new PagedKvCache(model.info(), 4, DType.F32, weights);
+            Batch batch =
+                    Batches.cached(model, step, List.of(new Batches.BatchEntry(cache.openSequence(), new int[] {1})));
             EagerOps ops = device.ops(step, Precision.FLOAT32, fallback);
             Tensor x = model.embed(ops, batch);
             List<List<String>> launched = new ArrayList<>();

@@ -90,7 +90,7 @@ final class ModelInvariantsTest {
                 float[] whole = tiny.logits(Arrays.copyOf(ids, i + 1));
                 assertThat(generator.logits()).as("after " + (i + 1)).isEqualTo(tiny.rows(whole, i, i + 1));
             }
-            assertThat(tiny.model.regime(36)).isNotEqualTo(tiny.model.regime(30));
+            assertThat(tiny.model.ropeRegime(36)).isNotEqualTo(tiny.model.ropeRegime(30));
         }
     }
 
@@ -98,9 +98,10 @@ final class ModelInvariantsTest {
     void sequencesOfTwoRegimesDoNotShareAStep() {
         try (TinyModel tiny = new TinyModel("phi3-longrope", "cpu");
                 Scope session = new Scope(tiny.device)) {
-            PagedKvCache cache = new PagedKvCache(tiny.model.facts(), 8, DType.F32, session);
-            List<Batches.Chunk> turns = List.of(
-                    new Batches.Chunk(cache.sequence(), new int[40]), new Batches.Chunk(cache.sequence(), new int[10]));
+            PagedKvCache cache = new PagedKvCache(tiny.model.info(), 8, DType.F32, session);
+            List<Batches.BatchEntry> turns = List.of(
+                    new Batches.BatchEntry(cache.openSequence(), new int[40]),
+                    new Batches.BatchEntry(cache.openSequence(), new int[10]));
             assertThatThrownBy(() -> Batches.cached(tiny.model, session, turns))
                     .isInstanceOf(TensorException.class)
                     .hasMessageContaining("two rotary regimes");
@@ -114,18 +115,19 @@ final class ModelInvariantsTest {
                 Scope session = new Scope(tiny.device)) {
             int[] a = tiny.sequence(0);
             int[] b = tiny.sequence(1);
-            PagedKvCache cache = new PagedKvCache(tiny.model.facts(), 4, DType.F32, session);
-            BlockPool.Sequence placeA = cache.sequence();
-            BlockPool.Sequence placeB = cache.sequence();
+            PagedKvCache cache = new PagedKvCache(tiny.model.info(), 4, DType.F32, session);
+            BlockPool.BlockTable placeA = cache.openSequence();
+            BlockPool.BlockTable placeB = cache.openSequence();
             var ops = tiny.device.ops(session, Precision.FLOAT32, Fallback.QUIET);
-            var prompt = Batches.cached(tiny.model, session, List.of(new Batches.Chunk(placeA, Arrays.copyOf(a, 17))));
+            var prompt =
+                    Batches.cached(tiny.model, session, List.of(new Batches.BatchEntry(placeA, Arrays.copyOf(a, 17))));
             tiny.model.forward(ops, prompt, cache);
             var mixed = Batches.cached(
                     tiny.model,
                     session,
                     List.of(
-                            new Batches.Chunk(placeA, new int[] {a[17]}),
-                            new Batches.Chunk(placeB, Arrays.copyOf(b, 9))));
+                            new Batches.BatchEntry(placeA, new int[] {a[17]}),
+                            new Batches.BatchEntry(placeB, Arrays.copyOf(b, 9))));
             float[] together = tiny.device.floats(tiny.model.forward(ops, mixed, cache));
             assertThat(tiny.rows(together, 0, 1)).isEqualTo(tiny.rows(tiny.logits(a), 17, 18));
             assertThat(tiny.rows(together, 1, 2)).isEqualTo(tiny.rows(tiny.logits(b), 8, 9));

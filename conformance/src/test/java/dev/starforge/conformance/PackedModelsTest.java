@@ -91,7 +91,8 @@ final class PackedModelsTest {
         return values;
     }
 
-    private static Path write(Path folder, String config, List<SafetensorsFile.Entry> entries) throws IOException {
+    private static Path write(Path folder, String config, List<SafetensorsFile.SafetensorsData> entries)
+            throws IOException {
         Files.createDirectories(folder);
         SafetensorsFile.write(folder.resolve("model.safetensors"), entries);
         return Files.writeString(folder.resolve("config.json"), config).getParent();
@@ -123,15 +124,15 @@ final class PackedModelsTest {
         return Int4Gptq.pack(codes, out, in, zeros, scales, gIdx);
     }
 
-    private static List<SafetensorsFile.Entry> entries(String path, Int4Gptq w) {
+    private static List<SafetensorsFile.SafetensorsData> entries(String path, Int4Gptq w) {
         long groups = w.scales().length / w.out();
         ByteBuffer scales = ByteBuffer.allocate(2 * w.scales().length).order(ByteOrder.LITTLE_ENDIAN);
         scales.asShortBuffer().put(w.scales());
         return List.of(
-                SafetensorsFile.Entry.of(path + ".qweight", Shape.of(w.in() / 8, w.out()), w.qweight()),
-                SafetensorsFile.Entry.of(path + ".qzeros", Shape.of(groups, w.out() / 8), w.qzeros()),
-                new SafetensorsFile.Entry(path + ".scales", "F16", Shape.of(groups, w.out()), scales),
-                SafetensorsFile.Entry.of(path + ".g_idx", Shape.of(w.in()), w.gIdx()));
+                SafetensorsFile.SafetensorsData.of(path + ".qweight", Shape.of(w.in() / 8, w.out()), w.qweight()),
+                SafetensorsFile.SafetensorsData.of(path + ".qzeros", Shape.of(groups, w.out() / 8), w.qzeros()),
+                new SafetensorsFile.SafetensorsData(path + ".scales", "F16", Shape.of(groups, w.out()), scales),
+                SafetensorsFile.SafetensorsData.of(path + ".g_idx", Shape.of(w.in()), w.gIdx()));
     }
 
     private static float[] logits(Device device, ModelFiles files, Scope weights, List<Parameter> parameters) {
@@ -193,16 +194,16 @@ final class PackedModelsTest {
     })
     void gptqStaysQuantized(String architecture, int group, boolean actOrder, DType type) throws IOException {
         String config = architecture.equals("llama") ? LLAMA : MIXTRAL;
-        List<SafetensorsFile.Entry> packed = new ArrayList<>();
-        List<SafetensorsFile.Entry> plain = new ArrayList<>();
+        List<SafetensorsFile.SafetensorsData> packed = new ArrayList<>();
+        List<SafetensorsFile.SafetensorsData> plain = new ArrayList<>();
         tensors(config).forEach((name, shape) -> {
             if (isProjection(name, shape)) {
                 Int4Gptq w = gptq(shape, group, actOrder);
                 packed.addAll(entries(name.substring(0, name.length() - ".weight".length()), w));
-                plain.add(SafetensorsFile.Entry.of(name, shape, w.decode()));
+                plain.add(SafetensorsFile.SafetensorsData.of(name, shape, w.decode()));
             } else {
-                SafetensorsFile.Entry entry =
-                        SafetensorsFile.Entry.of(name, shape, normal(shape, shape.rank() == 1 ? 0.05 : 0.3));
+                SafetensorsFile.SafetensorsData entry =
+                        SafetensorsFile.SafetensorsData.of(name, shape, normal(shape, shape.rank() == 1 ? 0.05 : 0.3));
                 packed.add(entry);
                 plain.add(entry);
             }
@@ -219,17 +220,17 @@ final class PackedModelsTest {
     @ParameterizedTest
     @ValueSource(booleans = {false, true})
     void bitsAndBytesStaysQuantized(boolean nested) throws IOException {
-        List<SafetensorsFile.Entry> packed = new ArrayList<>();
-        List<SafetensorsFile.Entry> plain = new ArrayList<>();
+        List<SafetensorsFile.SafetensorsData> packed = new ArrayList<>();
+        List<SafetensorsFile.SafetensorsData> plain = new ArrayList<>();
         tensors(LLAMA).forEach((name, shape) -> {
             float[] values = normal(shape, shape.rank() == 1 ? 0.05 : 0.06);
             if (isProjection(name, shape)) {
                 Nf4 w = nested ? Nf4.encodeDouble(values, 64) : Nf4.encode(values, 64);
-                packed.addAll(BitsAndBytes.entries(name, new BitsAndBytes.Weight(shape, w), "float32"));
-                plain.add(SafetensorsFile.Entry.of(name, shape, w.decode()));
+                packed.addAll(BitsAndBytes.entries(name, new BitsAndBytes.Nf4Weight(shape, w), "float32"));
+                plain.add(SafetensorsFile.SafetensorsData.of(name, shape, w.decode()));
             } else {
-                packed.add(SafetensorsFile.Entry.of(name, shape, values));
-                plain.add(SafetensorsFile.Entry.of(name, shape, values));
+                packed.add(SafetensorsFile.SafetensorsData.of(name, shape, values));
+                plain.add(SafetensorsFile.SafetensorsData.of(name, shape, values));
             }
         });
         String quantization = ", \"quantization_config\": {\"quant_method\": \"bitsandbytes\", \"load_in_4bit\": true,"
@@ -247,18 +248,18 @@ final class PackedModelsTest {
     void aMergedFolderIsPlain() throws IOException {
         Path golden = TinyModel.GOLDEN.resolve("starcoder2");
         String config = Files.readString(golden.resolve("config.json"));
-        List<SafetensorsFile.Entry> packed = new ArrayList<>();
-        List<SafetensorsFile.Entry> plain = new ArrayList<>();
+        List<SafetensorsFile.SafetensorsData> packed = new ArrayList<>();
+        List<SafetensorsFile.SafetensorsData> plain = new ArrayList<>();
         try (Safetensors weights = Safetensors.open(golden)) {
             weights.tensors().forEach((name, stored) -> {
                 float[] values = weights.readFloats(name);
                 if (isProjection(name, stored.shape())) {
                     Nf4 w = Nf4.encodeDouble(values, 64);
-                    packed.addAll(BitsAndBytes.entries(name, new BitsAndBytes.Weight(stored.shape(), w), "float32"));
-                    plain.add(SafetensorsFile.Entry.of(name, stored.shape(), w.decode()));
+                    packed.addAll(BitsAndBytes.entries(name, new BitsAndBytes.Nf4Weight(stored.shape(), w), "float32"));
+                    plain.add(SafetensorsFile.SafetensorsData.of(name, stored.shape(), w.decode()));
                 } else {
-                    packed.add(SafetensorsFile.Entry.of(name, stored.shape(), values));
-                    plain.add(SafetensorsFile.Entry.of(name, stored.shape(), values));
+                    packed.add(SafetensorsFile.SafetensorsData.of(name, stored.shape(), values));
+                    plain.add(SafetensorsFile.SafetensorsData.of(name, stored.shape(), values));
                 }
             });
         }
@@ -291,12 +292,14 @@ final class PackedModelsTest {
     @CsvSource({"nf4, 4.5", "nf4-double, 4.13", "int8-128, 8.13", "int8-64, 8.5"})
     void aBaseTakesWhatItsFormatTakes(String quantization, double bits) throws IOException {
         String config = LLAMA.replace("\"hidden_size\": 256", "\"hidden_size\": 1024");
-        List<SafetensorsFile.Entry> plain = new ArrayList<>();
-        tensors(config).forEach((name, shape) -> plain.add(SafetensorsFile.Entry.of(name, shape, normal(shape, 0.1))));
+        List<SafetensorsFile.SafetensorsData> plain = new ArrayList<>();
+        tensors(config)
+                .forEach((name, shape) ->
+                        plain.add(SafetensorsFile.SafetensorsData.of(name, shape, normal(shape, 0.1))));
         write(folder, config.formatted(""), plain);
         for (String backend : List.of("reference", "cpu")) {
             try (Device device = open(backend);
-                    ModelFiles files = ModelFiles.open(folder).asBase(Quantization.parse(quantization));
+                    ModelFiles files = ModelFiles.open(folder).quantized(Quantization.parse(quantization));
                     Scope scope = new Scope(device)) {
                 List<Parameter> parameters = new ArrayList<>();
                 files.load(scope, STORED, parameters);
@@ -331,7 +334,7 @@ final class PackedModelsTest {
         write(
                 folder,
                 LLAMA.formatted(", \"quantization_config\": " + quantization),
-                List.of(SafetensorsFile.Entry.of("x", Shape.of(1), 1f)));
+                List.of(SafetensorsFile.SafetensorsData.of("x", Shape.of(1), 1f)));
         assertThatThrownBy(() -> ModelFiles.open(folder))
                 .isInstanceOf(ModelException.class)
                 .hasMessageContaining("quantization_config." + message);
@@ -346,20 +349,20 @@ final class PackedModelsTest {
         gIdx[7] = 2;
         short[] scales = good.scales().clone();
         scales[5] = (short) 0x7c00;
-        List<SafetensorsFile.Entry> wrongGroup = new ArrayList<>(entries(name, good));
-        wrongGroup.set(3, SafetensorsFile.Entry.of(name + ".g_idx", Shape.of(256), gIdx));
+        List<SafetensorsFile.SafetensorsData> wrongGroup = new ArrayList<>(entries(name, good));
+        wrongGroup.set(3, SafetensorsFile.SafetensorsData.of(name + ".g_idx", Shape.of(256), gIdx));
         Int4Gptq infinite = new Int4Gptq(256, 256, good.qweight(), good.qzeros(), scales, good.gIdx());
         assertRefused(wrongGroup, "g_idx: group 2, expected 0..1");
         assertRefused(entries(name, infinite), "scales: element 5 is Infinity");
         assertRefused(entries(name, gptq(Shape.of(256, 256), 64, false)), "scales: expected 2 x 256, got [4, 256]");
     }
 
-    private void assertRefused(List<SafetensorsFile.Entry> entries, String message) throws IOException {
+    private void assertRefused(List<SafetensorsFile.SafetensorsData> entries, String message) throws IOException {
         String quantization =
                 ", \"quantization_config\": {\"quant_method\": \"gptq\", \"bits\": 4, \"group_size\": 128}";
         write(folder, LLAMA.formatted(quantization), entries);
         try (ModelFiles files = ModelFiles.open(folder)) {
-            assertThatThrownBy(() -> files.source().readPlanes("model.layers.0.self_attn.q_proj.weight", piece -> {}))
+            assertThatThrownBy(() -> files.weights().readPlanes("model.layers.0.self_attn.q_proj.weight", piece -> {}))
                     .isInstanceOf(ModelException.class)
                     .hasMessageContaining(message);
         }

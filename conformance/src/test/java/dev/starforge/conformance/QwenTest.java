@@ -6,7 +6,7 @@ import static org.assertj.core.api.Assertions.within;
 import dev.starforge.model.KvCache;
 import dev.starforge.model.Model;
 import dev.starforge.model.file.SafetensorsFile;
-import dev.starforge.model.file.SafetensorsFile.Entry;
+import dev.starforge.model.file.SafetensorsFile.SafetensorsData;
 import dev.starforge.model.kv.Batches;
 import dev.starforge.model.load.ModelFiles;
 import dev.starforge.tensor.Precision;
@@ -54,8 +54,8 @@ final class QwenTest {
     Path folder;
 
     private final Random random = new Random(7);
-    private final List<Entry> qwen = new ArrayList<>();
-    private final List<Entry> qwen2 = new ArrayList<>();
+    private final List<SafetensorsData> qwen = new ArrayList<>();
+    private final List<SafetensorsData> qwen2 = new ArrayList<>();
 
     private float[] normal(int count) {
         float[] values = new float[count];
@@ -68,8 +68,8 @@ final class QwenTest {
     /** One tensor under the names that both have for it. */
     private void both(String first, String second, Shape shape) {
         float[] values = normal((int) shape.size());
-        qwen.add(Entry.of(first, shape, values));
-        qwen2.add(Entry.of(second, shape, values));
+        qwen.add(SafetensorsData.of(first, shape, values));
+        qwen2.add(SafetensorsData.of(second, shape, values));
     }
 
     private void layer(int layer) {
@@ -79,14 +79,14 @@ final class QwenTest {
         both(first + ".ln_2.weight", second + ".post_attention_layernorm.weight", Shape.of(C));
         float[] weight = normal(3 * C * C);
         float[] bias = normal(3 * C);
-        qwen.add(Entry.of(first + ".attn.c_attn.weight", Shape.of(3 * C, C), weight));
-        qwen.add(Entry.of(first + ".attn.c_attn.bias", Shape.of(3 * C), bias));
+        qwen.add(SafetensorsData.of(first + ".attn.c_attn.weight", Shape.of(3 * C, C), weight));
+        qwen.add(SafetensorsData.of(first + ".attn.c_attn.bias", Shape.of(3 * C), bias));
         List<String> parts = List.of("q_proj", "k_proj", "v_proj");
         for (int i = 0; i < parts.size(); i++) {
             String path = second + ".self_attn." + parts.get(i);
-            qwen2.add(
-                    Entry.of(path + ".weight", Shape.of(C, C), Arrays.copyOfRange(weight, i * C * C, (i + 1) * C * C)));
-            qwen2.add(Entry.of(path + ".bias", Shape.of(C), Arrays.copyOfRange(bias, i * C, (i + 1) * C)));
+            qwen2.add(SafetensorsData.of(
+                    path + ".weight", Shape.of(C, C), Arrays.copyOfRange(weight, i * C * C, (i + 1) * C * C)));
+            qwen2.add(SafetensorsData.of(path + ".bias", Shape.of(C), Arrays.copyOfRange(bias, i * C, (i + 1) * C)));
         }
         both(first + ".attn.c_proj.weight", second + ".self_attn.o_proj.weight", Shape.of(C, C));
         both(first + ".mlp.w1.weight", second + ".mlp.up_proj.weight", Shape.of(INNER, C));
@@ -94,7 +94,7 @@ final class QwenTest {
         both(first + ".mlp.c_proj.weight", second + ".mlp.down_proj.weight", Shape.of(C, INNER));
     }
 
-    private static Path write(Path folder, String config, List<Entry> entries) throws IOException {
+    private static Path write(Path folder, String config, List<SafetensorsData> entries) throws IOException {
         Files.createDirectories(folder);
         SafetensorsFile.write(folder.resolve("model.safetensors"), entries);
         return Files.writeString(folder.resolve("config.json"), config).getParent();
@@ -106,7 +106,9 @@ final class QwenTest {
                 Scope weights = new Scope(device);
                 Scope step = new Scope(device)) {
             Model model = files.load(weights, Precision.FLOAT32, new ArrayList<>());
-            assertThat(model.facts().context()).as("what it was trained on").isEqualTo(64);
+            assertThat(model.info().contextLength())
+                    .as("what it was trained on")
+                    .isEqualTo(64);
             return device.floats(model.forward(
                     device.ops(step, Precision.FLOAT32, Fallback.FORBIDDEN),
                     Batches.packed(model, step, List.of(IDS)),

@@ -6,7 +6,7 @@ import static org.assertj.core.api.Assertions.within;
 import com.sun.management.ThreadMXBean;
 import dev.starforge.model.file.SafetensorsFile;
 import dev.starforge.model.generate.Sampler;
-import dev.starforge.model.generate.Sampling;
+import dev.starforge.model.generate.SamplingParams;
 import dev.starforge.tensor.Philox;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Spec;
@@ -40,7 +40,7 @@ final class SampleTest {
     }
 
     /** One request: what the host's sampler knows, and what the device is told; {@code drawn} tokens so far. */
-    private record Request(Sampling sampling, Sampler host, int[] prompt, int slot, int[] drawn) {
+    private record Request(SamplingParams sampling, Sampler host, int[] prompt, int slot, int[] drawn) {
         int draw(int column) {
             return switch (column) {
                 case 0 -> (int) sampling.seed();
@@ -56,7 +56,7 @@ final class SampleTest {
     }
 
     private static Request request(Random random, int vocabulary, int slot) {
-        Sampling sampling = new Sampling(
+        SamplingParams sampling = new SamplingParams(
                 random.nextInt(4) == 0 ? 0 : random.nextBoolean() ? 1 : 0.1 + 1.9 * random.nextDouble(),
                 random.nextInt(2) * random.nextInt(45),
                 random.nextBoolean() ? 1 : random.nextBoolean() ? 0.8 : 0.05 + 0.95 * random.nextDouble(),
@@ -71,7 +71,7 @@ final class SampleTest {
                 sampling,
                 new Sampler(sampling, vocabulary, prompt),
                 prompt,
-                sampling.penalizes() ? slot : Decoding.NO_HISTORY,
+                sampling.hasPenalties() ? slot : Decoding.NO_HISTORY,
                 new int[1]);
     }
 
@@ -139,7 +139,7 @@ final class SampleTest {
                     Host.of(Spec.f32(rows, vocabulary), i -> logits[i]),
                     Host.of(
                             Spec.f32(rows, SamplerSetting.COUNT),
-                            i -> requests.get(i / SamplerSetting.COUNT).sampling.row()[i % SamplerSetting.COUNT]),
+                            i -> requests.get(i / SamplerSetting.COUNT).sampling.toRow()[i % SamplerSetting.COUNT]),
                     Host.of(Spec.i32(rows, 3), i -> requests.get(i / 3).draw(i % 3)),
                     Host.of(Spec.i32(rows), i -> requests.get(i).slot),
                     uses,
@@ -223,7 +223,7 @@ final class SampleTest {
             double typicalP,
             double repetition) {
         int n = 300;
-        Sampling sampling = new Sampling(temperature, topK, topP, minP, typicalP, repetition, 0, 0, 11);
+        SamplingParams sampling = new SamplingParams(temperature, topK, topP, minP, typicalP, repetition, 0, 0, 11);
         try (Device device = open(name);
                 SafetensorsFile file = SafetensorsFile.open(Path.of("..", "golden", "sampling.safetensors"))) {
             float[] logits = file.floats("logits");
@@ -238,7 +238,7 @@ final class SampleTest {
                         device,
                         new Decoding.Sample(0),
                         Host.of(Spec.f32(n, v), i -> logits[first + i % v]),
-                        Host.of(Spec.f32(n, SamplerSetting.COUNT), i -> sampling.row()[i % SamplerSetting.COUNT]),
+                        Host.of(Spec.f32(n, SamplerSetting.COUNT), i -> sampling.toRow()[i % SamplerSetting.COUNT]),
                         Host.of(Spec.i32(n, 3), i -> i % 3 == 0 ? sampling.seed() : i % 3 == 1 ? 0 : i / 3),
                         Host.of(Spec.i32(n), i -> i),
                         Host.of(Spec.i32(n, v), i -> contains(prompt, i % v) ? 0 : Decoding.NEVER),
@@ -275,7 +275,7 @@ final class SampleTest {
                     Host.of(Spec.f32(5, 3), i -> logits[i]),
                     Host.of(
                             Spec.f32(5, SamplerSetting.COUNT),
-                            i -> Sampling.PLAIN.withTopK(1).row()[i % SamplerSetting.COUNT]),
+                            i -> SamplingParams.PLAIN.withTopK(1).toRow()[i % SamplerSetting.COUNT]),
                     new Host(Spec.i32(5, 3)),
                     Host.of(Spec.i32(5), i -> slots[i]),
                     Host.of(Spec.i32(4, 3), i -> Decoding.NEVER),
@@ -297,11 +297,11 @@ final class SampleTest {
         long most = v * Float.BYTES / 8;
         try (Device device = open("cpu");
                 Scope scope = new Scope(device)) {
-            Sampling sampling = Sampling.PLAIN.withTopP(0.9).withTypicalP(0.95);
+            SamplingParams sampling = SamplingParams.PLAIN.withTopP(0.9).withTypicalP(0.95);
             Tensor[] in = Runs.upload(
                     scope,
                     Host.of(Spec.f32(1, v), i -> 4 * Case.bell(3, 0, i)),
-                    Host.of(Spec.f32(1, SamplerSetting.COUNT), i -> sampling.row()[i]),
+                    Host.of(Spec.f32(1, SamplerSetting.COUNT), i -> sampling.toRow()[i]),
                     new Host(Spec.i32(1, 3)),
                     Host.of(Spec.i32(1), i -> 0),
                     Host.of(Spec.i32(1, v), i -> i % 100 == 0 ? 0 : Decoding.NEVER),

@@ -9,7 +9,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.starforge.conformance.TinyServer.Setup;
 import dev.starforge.model.generate.StopReason;
-import dev.starforge.model.lora.LoraSettings;
+import dev.starforge.model.lora.LoraConfig;
 import dev.starforge.serve.engine.AdapterCard;
 import dev.starforge.serve.engine.EngineException;
 import dev.starforge.serve.engine.EngineException.EngineErrorKind;
@@ -59,8 +59,8 @@ final class SchedulerAdapterTest {
         try (Device device =
                 Selection.choose("cpu").backend().open(new DeviceOptions(0, 1, Path.of("target", "kernels")))) {
             for (int i = 1; i <= 3; i++) {
-                LoraSettings settings =
-                        new LoraSettings(4, 8, 0, List.of("q_proj", "k_proj", "v_proj", "o_proj"), false, false, false);
+                LoraConfig settings =
+                        new LoraConfig(4, 8, 0, List.of("q_proj", "k_proj", "v_proj", "o_proj"), false, false, false);
                 DrawnAdapter.write(path(i), GOLDEN, device, i, 0.2f, settings);
             }
         }

@@ -8,7 +8,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.starforge.conformance.TinyServer.Setup;
 import dev.starforge.model.generate.Engine;
-import dev.starforge.model.generate.Sampling;
+import dev.starforge.model.generate.SamplingParams;
 import dev.starforge.serve.engine.EngineException;
 import dev.starforge.serve.engine.FinishReason;
 import dev.starforge.serve.engine.GeneratedToken;
@@ -46,7 +46,7 @@ final class SchedulerLimitsTest {
     @Test
     void preemptedTextsAreWhatTheyWouldBe() throws Exception {
         Setup setup = Setup.of("llama3", asynchronous).withBlocks(10).withSequences(8);
-        Sampling drawn = Sampling.PLAIN.withRepetitionPenalty(1.2).withFrequencyPenalty(0.4);
+        SamplingParams drawn = SamplingParams.PLAIN.withRepetitionPenalty(1.2).withFrequencyPenalty(0.4);
         try (Alone alone = new Alone("llama3");
                 TinyServer server = new TinyServer(setup)) {
             server.hold();
@@ -60,11 +60,12 @@ final class SchedulerLimitsTest {
                     }
                     return true;
                 }));
-                server.submit(request(text(i, 8 + i), 40 + i % 5, i % 2 == 0 ? Sampling.GREEDY : drawn, 0), all.get(i));
+                server.submit(
+                        request(text(i, 8 + i), 40 + i % 5, i % 2 == 0 ? SamplingParams.GREEDY : drawn, 0), all.get(i));
             }
             server.device.resume();
             for (int i = 0; i < 8; i++) {
-                Alone.Said said = alone.say(text(i, 8 + i), 40 + i % 5, i % 2 == 0 ? Sampling.GREEDY : drawn);
+                Alone.Said said = alone.say(text(i, 8 + i), 40 + i % 5, i % 2 == 0 ? SamplingParams.GREEDY : drawn);
                 assertThat(all.get(i).finished()).as("request %d", i).isEqualTo(said.ids());
             }
             server.idle(setup);
@@ -124,9 +125,9 @@ final class SchedulerLimitsTest {
                 List<SequenceHandle> jobs = new ArrayList<>();
                 for (int i = 0; i < 10; i++) {
                     int[] prompt = text(random.nextInt(4), 1 + random.nextInt(70));
-                    Sampling sampling = random.nextBoolean()
-                            ? Sampling.GREEDY
-                            : Sampling.PLAIN
+                    SamplingParams sampling = random.nextBoolean()
+                            ? SamplingParams.GREEDY
+                            : SamplingParams.PLAIN
                                     .withPresencePenalty(random.nextInt(2))
                                     .withSeed(random.nextInt());
                     requests.add(request(prompt, random.nextInt(50), sampling, 0));
@@ -188,7 +189,7 @@ final class SchedulerLimitsTest {
     void aTextThatFindsNoBlocksEndsAlone() throws Exception {
         Setup setup = Setup.of("llama3", asynchronous).withBlocks(6).withFirst(engine -> {
             Engine.Sequence held = engine.open(text(50, 40));
-            engine.step(List.of(new Engine.Piece(held, 40, 1)));
+            engine.step(List.of(new Engine.SequenceChunk(held, 40, 1)));
         });
         try (Alone alone = new Alone("llama3");
                 TinyServer server = new TinyServer(setup)) {

@@ -8,7 +8,7 @@ import static org.assertj.core.api.Assertions.within;
 
 import dev.starforge.conformance.TinyServer.Setup;
 import dev.starforge.model.generate.Engine;
-import dev.starforge.model.generate.Sampling;
+import dev.starforge.model.generate.SamplingParams;
 import dev.starforge.model.generate.StopReason;
 import dev.starforge.serve.engine.EngineStatus;
 import dev.starforge.serve.engine.FinishReason;
@@ -61,8 +61,8 @@ final class SchedulerTest {
         }
     }
 
-    private static Sampling sampling(int i) {
-        return new Sampling(
+    private static SamplingParams sampling(int i) {
+        return new SamplingParams(
                 i % 4 == 0 ? 0 : 0.5 + i % 5 * 0.3,
                 i % 3 == 0 ? 0 : 20,
                 i % 2 == 0 ? 1 : 0.9,
@@ -106,7 +106,7 @@ final class SchedulerTest {
     void aPrefixIsComputedOnceForATenant() throws Exception {
         Setup setup = Setup.of("llama3", asynchronous);
         int[] prompt = text(1, 100);
-        int shared = 100 / Engine.BLOCK * Engine.BLOCK;
+        int shared = 100 / Engine.BLOCK_SIZE * Engine.BLOCK_SIZE;
         try (TinyServer server = new TinyServer(setup)) {
             int[] first = server.submit(of(prompt, 1, "", "a")).finished();
             assertThat(server.device.computed()).isEqualTo(100);
@@ -155,7 +155,7 @@ final class SchedulerTest {
             int[] before =
                     Arrays.copyOf(whole, Arrays.stream(whole).boxed().toList().indexOf(stop));
             Heard stopped = server.submit(new GenerationRequest(
-                    prompt, 12, Sampling.GREEDY, Set.of(stop), GenerationRequest.NO_LOGPROBS, "", ""));
+                    prompt, 12, SamplingParams.GREEDY, Set.of(stop), GenerationRequest.NO_LOGPROBS, "", ""));
             assertThat(stopped.finished()).isEqualTo(before);
             assertThat(stopped.ending()).isEqualTo(new FinishReason.Completed(StopReason.EOS, 0));
             Heard enough = new Heard(count -> count < 4);
@@ -170,7 +170,7 @@ final class SchedulerTest {
     /** At a high temperature the tiny model soon draws its end-of-text token, which is 1. */
     @Test
     void endOfTextEndsATextAndIsNotHeard() throws Exception {
-        Sampling plain = Sampling.PLAIN.withTemperature(2);
+        SamplingParams plain = SamplingParams.PLAIN.withTemperature(2);
         try (TinyServer server = new TinyServer(Setup.of("llama3", asynchronous))) {
             int ended = 0;
             for (int seed = 0; seed < 20; seed++) {
@@ -190,7 +190,7 @@ final class SchedulerTest {
         }
     }
 
-    private static GenerationRequest withoutEnd(int[] prompt, Sampling sampling) {
+    private static GenerationRequest withoutEnd(int[] prompt, SamplingParams sampling) {
         return new GenerationRequest(
                 HealedPrompt.asIs(prompt), 120, sampling, Set.of(), true, GenerationRequest.NO_LOGPROBS, "", "");
     }

@@ -3,7 +3,7 @@ package dev.starforge.conformance;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.starforge.conformance.TinyServer.Setup;
-import dev.starforge.model.generate.Sampling;
+import dev.starforge.model.generate.SamplingParams;
 import dev.starforge.serve.Worker;
 import dev.starforge.serve.WorkerOptions;
 import dev.starforge.serve.log.EventLog;
@@ -167,7 +167,7 @@ final class ServedModelTest {
                                         tokenizer,
                                         prompt,
                                         12,
-                                        Sampling.PLAIN
+                                        SamplingParams.PLAIN
                                                 .withTemperature(Double.parseDouble(temperature))
                                                 .withSeed(5)));
             }

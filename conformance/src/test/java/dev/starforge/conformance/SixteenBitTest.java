@@ -88,7 +88,7 @@ final class SixteenBitTest {
             assertThat(x.dtype()).isEqualTo(DType.F32);
             x = tiny.model.blocks().getFirst().forward(ops, x, batch, KvCache.NONE);
             assertThat(x.dtype()).isEqualTo(DType.F32);
-            assertThat(tiny.model.logits(ops, tiny.model.normalize(ops, x)).dtype())
+            assertThat(tiny.model.logits(ops, tiny.model.finalNorm(ops, x)).dtype())
                     .isEqualTo(DType.F32);
         }
     }

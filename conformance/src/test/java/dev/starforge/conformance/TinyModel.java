@@ -102,7 +102,7 @@ final class TinyModel implements AutoCloseable {
 
     /** The rows from..to-1 of logits. */
     float[] rows(float[] logits, int from, int to) {
-        int v = model.facts().vocabulary();
+        int v = model.info().vocabSize();
         return Arrays.copyOfRange(logits, from * v, to * v);
     }
 

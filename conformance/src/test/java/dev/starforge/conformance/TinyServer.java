@@ -4,7 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.starforge.model.generate.Engine;
-import dev.starforge.model.generate.Sampling;
+import dev.starforge.model.generate.SamplingParams;
 import dev.starforge.model.load.ModelFiles;
 import dev.starforge.model.lora.AdapterTable;
 import dev.starforge.serve.engine.EngineException;
@@ -123,13 +123,13 @@ final class TinyServer implements AutoCloseable {
                     files.architecture(),
                     "F32",
                     VOCABULARY,
-                    model.facts().context(),
+                    model.info().contextLength(),
                     "cpu",
                     Instant.ofEpochSecond(1),
                     Tokenizer.read(folder.resolve("tokenizer.json")),
                     Optional.empty(),
                     ToolFormat.NONE);
-            return new ServedModel(card, engine, table, files.endOfText(), setup.blocks, setup.sequences, 1, () -> {
+            return new ServedModel(card, engine, table, files.eosTokenIds(), setup.blocks, setup.sequences, 1, () -> {
                 engine.close();
                 weights.close();
                 device.close();
@@ -147,16 +147,16 @@ final class TinyServer implements AutoCloseable {
     }
 
     static GenerationRequest request(int[] prompt, int maxTokens) {
-        return request(prompt, maxTokens, Sampling.GREEDY, GenerationRequest.NO_LOGPROBS);
+        return request(prompt, maxTokens, SamplingParams.GREEDY, GenerationRequest.NO_LOGPROBS);
     }
 
-    static GenerationRequest request(int[] prompt, int maxTokens, Sampling sampling, int logprobs) {
+    static GenerationRequest request(int[] prompt, int maxTokens, SamplingParams sampling, int logprobs) {
         return new GenerationRequest(prompt, maxTokens, sampling, Set.of(), logprobs, "", "");
     }
 
     static GenerationRequest of(int[] prompt, int maxTokens, String adapter, String tenant) {
         return new GenerationRequest(
-                prompt, maxTokens, Sampling.GREEDY, Set.of(), GenerationRequest.NO_LOGPROBS, adapter, tenant);
+                prompt, maxTokens, SamplingParams.GREEDY, Set.of(), GenerationRequest.NO_LOGPROBS, adapter, tenant);
     }
 
     SequenceHandle submit(GenerationRequest request, Heard heard) {

@@ -12,17 +12,17 @@ import java.util.function.BiFunction;
 public interface Model {
     /** Logits [R, V] of the rows the batch wants. Which Ops decides whether this is inference, training or a plan. */
     default Tensor forward(Ops ops, Batch batch, KvCache cache) {
-        return logits(ops, hidden(ops, batch, cache));
+        return logits(ops, hiddenStates(ops, batch, cache));
     }
 
     /** What the last layer makes of the rows the batch wants, [R, C]: all but the product with the vocabulary. */
-    default Tensor hidden(Ops ops, Batch batch, KvCache cache) {
+    default Tensor hiddenStates(Ops ops, Batch batch, KvCache cache) {
         List<BiFunction<Ops, Tensor, Tensor>> chain = new ArrayList<>();
         for (Block block : blocks()) {
             chain.add((o, x) -> block.forward(o, x, batch, cache));
         }
         Ops bound = new AdapterOps(ops, batch.rowAdapters());
-        return normalize(bound, batch.wanted(bound, bound.chain(embed(bound, batch), chain)));
+        return finalNorm(bound, batch.wanted(bound, bound.chain(embed(bound, batch), chain)));
     }
 
     /** The embeddings of all tokens of the batch, [N, C]: what the first block reads. */
@@ -32,15 +32,15 @@ public interface Model {
     List<Block> blocks();
 
     /** The norm after the last block, of any rows [n, C]. */
-    Tensor normalize(Ops ops, Tensor x);
+    Tensor finalNorm(Ops ops, Tensor x);
 
-    /** Logits [n, V] of some rows of {@link #hidden}, so that a long batch need not have all of them at once. */
+    /** Logits [n, V] of some rows of {@link #hiddenStates}, so that a long batch need not have all of them at once. */
     Tensor logits(Ops ops, Tensor hidden);
 
     /** Which rotary tables hold for texts of this length; a cache filled in one regime is of no use in another. */
-    int regime(int length);
+    int ropeRegime(int length);
 
-    Facts facts();
+    ModelInfo info();
 
     /** One transformer block: hidden states of all tokens of a batch to those after it. */
     interface Block {
@@ -62,18 +62,19 @@ public interface Model {
      * @param window positions that every layer sees back; 0 where one sees all
      * @param latent whether values are part of the cached keys, as in multi-head latent attention
      */
-    record Facts(int vocabulary, int context, int layers, int kvHeads, int headDim, int window, boolean latent) {
-        public static Facts of(int vocabulary, int context, int layers, int kvHeads, int headDim) {
-            return new Facts(vocabulary, context, layers, kvHeads, headDim, 0, false);
+    record ModelInfo(
+            int vocabSize, int contextLength, int layers, int kvHeads, int headDim, int slidingWindow, boolean latent) {
+        public static ModelInfo of(int vocabulary, int context, int layers, int kvHeads, int headDim) {
+            return new ModelInfo(vocabulary, context, layers, kvHeads, headDim, 0, false);
         }
 
-        public Facts withWindow(int positions) {
-            return new Facts(vocabulary, context, layers, kvHeads, headDim, positions, latent);
+        public ModelInfo withWindow(int positions) {
+            return new ModelInfo(vocabSize, contextLength, layers, kvHeads, headDim, positions, latent);
         }
 
         /** What each layer keeps of a position. */
-        public List<KvCacheSpec> caches() {
-            return Collections.nCopies(layers, new KvCacheSpec(kvHeads, headDim, window, latent));
+        public List<KvCacheSpec> kvCacheSpecs() {
+            return Collections.nCopies(layers, new KvCacheSpec(kvHeads, headDim, slidingWindow, latent));
         }
     }
 }

@@ -49,7 +49,7 @@ final class BlocksTest {
             Model model = files.load(weights, Precision.FLOAT32);
             Ops ops = device.ops(step, Precision.FLOAT32, Fallback.QUIET);
             int[] ids = IntStream.range(0, 13)
-                    .map(i -> 7 * i % model.facts().vocabulary())
+                    .map(i -> 7 * i % model.info().vocabSize())
                     .toArray();
             Batch batch = Batches.packed(model, step, List.of(ids, new int[] {3, 1, 2}));
 
@@ -57,9 +57,9 @@ final class BlocksTest {
             for (Model.Block block : model.blocks()) {
                 x = block.forward(ops, x, batch, KvCache.NONE);
             }
-            Tensor logits = model.logits(ops, model.normalize(ops, batch.wanted(ops, x)));
+            Tensor logits = model.logits(ops, model.finalNorm(ops, batch.wanted(ops, x)));
 
-            assertThat(model.blocks()).hasSize(model.facts().layers());
+            assertThat(model.blocks()).hasSize(model.info().layers());
             assertThat(device.floats(logits)).isEqualTo(device.floats(model.forward(ops, batch, KvCache.NONE)));
         }
     }
@@ -75,7 +75,7 @@ final class BlocksTest {
                 String number = "" + layer;
                 TreeSet<String> inFile = files.tensors().stream()
                         .filter(stored -> stored.shape().rank() > 1)
-                        .map(ModelFiles.Stored::name)
+                        .map(ModelFiles.TensorInfo::name)
                         .filter(stored ->
                                 IN_A_BLOCK.matcher(stored).replaceFirst("$1").equals(number))
                         .collect(Collectors.toCollection(TreeSet::new));

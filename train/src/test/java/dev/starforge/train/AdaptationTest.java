@@ -217,7 +217,7 @@ final class AdaptationTest {
                             .hasMessageContaining("the base is quantized already (Q4_K");
                 }
                 long stored = files.tensors().stream()
-                        .mapToLong(ModelFiles.Stored::bytes)
+                        .mapToLong(ModelFiles.TensorInfo::bytes)
                         .sum();
                 long planned = MemoryPlan.of(files.spec(), adapted.config(), 1, 64, like)
                         .weights();

@@ -93,8 +93,8 @@ final class ConfigFuzz {
         Files.delete(folder);
     }
 
-    private static List<SafetensorsFile.Entry> weights() {
-        List<SafetensorsFile.Entry> entries = new ArrayList<>();
+    private static List<SafetensorsFile.SafetensorsData> weights() {
+        List<SafetensorsFile.SafetensorsData> entries = new ArrayList<>();
         String layer = "model.layers.0.";
         add(entries, "model.embed_tokens.weight", 5, 4);
         for (String norm : List.of(layer + "input_layernorm", layer + "post_attention_layernorm", "model.norm")) {
@@ -110,9 +110,9 @@ final class ConfigFuzz {
         return entries;
     }
 
-    private static void add(List<SafetensorsFile.Entry> entries, String name, long... dims) {
+    private static void add(List<SafetensorsFile.SafetensorsData> entries, String name, long... dims) {
         Shape shape = Shape.of(dims);
-        entries.add(SafetensorsFile.Entry.of(name, shape, new float[(int) shape.size()]));
+        entries.add(SafetensorsFile.SafetensorsData.of(name, shape, new float[(int) shape.size()]));
     }
 
     private int run(int cases) throws IOException {
@@ -135,7 +135,7 @@ final class ConfigFuzz {
         Files.writeString(folder.resolve("config.json"), config);
         try (ModelFiles files = ModelFiles.open(folder)) {
             Model model = files.load(new NullOps(device, Precision.FLOAT32, Fallback.QUIET).scope(), Precision.FLOAT32);
-            model.regime(100);
+            model.ropeRegime(100);
         }
     }
 

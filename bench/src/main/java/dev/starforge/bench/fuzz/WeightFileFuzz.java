@@ -78,22 +78,22 @@ final class WeightFileFuzz {
     static WeightFileFuzz gguf(Path folder, long seed) throws IOException {
         Path file = folder.resolve("fuzz.gguf");
         Map<String, GgufValue> metadata = new LinkedHashMap<>();
-        metadata.put("general.architecture", GgufValue.text("llama"));
+        metadata.put("general.architecture", GgufValue.string("llama"));
         metadata.put("general.alignment", GgufValue.u32(32));
         metadata.put("llama.block_count", GgufValue.u32(2));
         metadata.put("eps", GgufValue.f32(1e-5f));
-        metadata.put("flag", GgufValue.flag(true));
-        metadata.put("tokens", new GgufValue.Texts(List.of("a", "b", "<0x0A>")));
-        metadata.put("scores", GgufValue.Numbers.of(1f, 2, 3));
-        metadata.put("types", GgufValue.Numbers.of(1, 2, 3));
+        metadata.put("flag", GgufValue.bool(true));
+        metadata.put("tokens", new GgufValue.StringArray(List.of("a", "b", "<0x0A>")));
+        metadata.put("scores", GgufValue.NumberArray.of(1f, 2, 3));
+        metadata.put("types", GgufValue.NumberArray.of(1, 2, 3));
         GgufWriter.write(
                 file,
                 metadata,
                 List.of(
-                        GgufWriter.Entry.of("a", BlockFormat.F32, Shape.of(2, 3), new float[6]),
-                        GgufWriter.Entry.of("b", BlockFormat.Q8_0, Shape.of(2, 32), new float[64]),
-                        GgufWriter.Entry.of("c", BlockFormat.Q4_K, Shape.of(256), new float[256]),
-                        GgufWriter.Entry.of("d", BlockFormat.F16, Shape.of(1, 2, 2, 2), new float[8])));
+                        GgufWriter.GgufEntry.of("a", BlockFormat.F32, Shape.of(2, 3), new float[6]),
+                        GgufWriter.GgufEntry.of("b", BlockFormat.Q8_0, Shape.of(2, 32), new float[64]),
+                        GgufWriter.GgufEntry.of("c", BlockFormat.Q4_K, Shape.of(256), new float[256]),
+                        GgufWriter.GgufEntry.of("d", BlockFormat.F16, Shape.of(1, 2, 2, 2), new float[8])));
         return new WeightFileFuzz(file, WeightFileFuzz::readGguf, seed);
     }
 
@@ -102,11 +102,11 @@ final class WeightFileFuzz {
         SafetensorsFile.write(
                 file,
                 List.of(
-                        SafetensorsFile.Entry.of("a", Shape.of(2, 3), new float[6]),
-                        SafetensorsFile.Entry.of("b.weight", Shape.of(4), 1, 2, 3, 4),
-                        new SafetensorsFile.Entry("c", "BF16", Shape.of(3, 1), ByteBuffer.allocate(6)),
-                        new SafetensorsFile.Entry("d", "F8_E4M3", Shape.of(5), ByteBuffer.allocate(5)),
-                        new SafetensorsFile.Entry("e", "I64", Shape.of(), ByteBuffer.allocate(8))));
+                        SafetensorsFile.SafetensorsData.of("a", Shape.of(2, 3), new float[6]),
+                        SafetensorsFile.SafetensorsData.of("b.weight", Shape.of(4), 1, 2, 3, 4),
+                        new SafetensorsFile.SafetensorsData("c", "BF16", Shape.of(3, 1), ByteBuffer.allocate(6)),
+                        new SafetensorsFile.SafetensorsData("d", "F8_E4M3", Shape.of(5), ByteBuffer.allocate(5)),
+                        new SafetensorsFile.SafetensorsData("e", "I64", Shape.of(), ByteBuffer.allocate(8))));
         return new WeightFileFuzz(file, WeightFileFuzz::readSafetensors, seed);
     }
 

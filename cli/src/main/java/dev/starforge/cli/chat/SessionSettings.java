@@ -1,12 +1,12 @@
 package dev.starforge.cli.chat;
 
 import dev.starforge.model.generate.GenerationException;
-import dev.starforge.model.generate.Sampling;
+import dev.starforge.model.generate.SamplingParams;
 import java.util.List;
 
 /** How {@code run} answers; {@code /set} changes one of them. */
-public record SessionSettings(int maxTokens, Sampling sampling) {
-    public static final SessionSettings USUAL = new SessionSettings(128, Sampling.GREEDY.withTemperature(0.2));
+public record SessionSettings(int maxTokens, SamplingParams sampling) {
+    public static final SessionSettings USUAL = new SessionSettings(128, SamplingParams.GREEDY.withTemperature(0.2));
 
     private static final List<String> NAMES =
             List.of("max_tokens", "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed");
@@ -43,9 +43,9 @@ public record SessionSettings(int maxTokens, Sampling sampling) {
         }
     }
 
-    private Sampling with(String name, double number) {
-        Sampling s = sampling;
-        return new Sampling(
+    private SamplingParams with(String name, double number) {
+        SamplingParams s = sampling;
+        return new SamplingParams(
                 name.equals("temperature") ? number : s.temperature(),
                 name.equals("top_k") ? (int) number : s.topK(),
                 name.equals("top_p") ? number : s.topP(),

@@ -5,7 +5,7 @@ import dev.starforge.model.Model;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.generate.Generator;
 import dev.starforge.model.generate.Sampler;
-import dev.starforge.model.generate.Sampling;
+import dev.starforge.model.generate.SamplingParams;
 import dev.starforge.model.load.ModelFiles;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
@@ -87,11 +87,11 @@ public final class TextGenerator implements AutoCloseable {
      *
      * @param stopped asked after each token
      */
-    public void answer(String text, Sampling sampling, int maxTokens, PrintWriter out, BooleanSupplier stopped) {
-        int context = model.facts().context();
+    public void answer(String text, SamplingParams sampling, int maxTokens, PrintWriter out, BooleanSupplier stopped) {
+        int context = model.info().contextLength();
         int most = Math.min(maxTokens, context / 2);
         int room = context - most;
-        Set<Integer> stopIds = new TreeSet<>(files.endOfText());
+        Set<Integer> stopIds = new TreeSet<>(files.eosTokenIds());
         boolean chat = chats() && !text.contains(CURSOR);
         boolean gap = text.contains(CURSOR);
         int[] asked = gap
@@ -105,7 +105,7 @@ public final class TextGenerator implements AutoCloseable {
         int[] prompt = healed.ids();
         GeneratedText answer = new GeneratedText(
                 GeneratedText.Display.TEXT, out, stopIds, new Continuation(tokenizer, healed, List.of()));
-        Sampler sampler = new Sampler(sampling, model.facts().vocabulary(), prompt);
+        Sampler sampler = new Sampler(sampling, model.info().vocabSize(), prompt);
         try (Generator generator = new Generator(model, device, precision, fallback, prompt.length + most)) {
             generator.generate(
                     prompt, healed::allowed, sampler, most, id -> answer.test(id) && !stopped.getAsBoolean());

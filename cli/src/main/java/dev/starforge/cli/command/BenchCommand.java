@@ -51,9 +51,9 @@ import tools.jackson.databind.node.ObjectNode;
                     + " Attention is not counted in either.",
             "",
             "Before it times, logits are compared with the reference device's, or with the CPU's where a GPU has a"
-                    + " model that would take the reference minutes; a wrong answer is not timed. With --batch, the logits"
-                    + " of all its sequences are compared, too, each with its text alone. Figures are medians over the"
-                    + " repeats, after one run to warm up.",
+                + " model that would take the reference minutes; a wrong answer is not timed. With --batch, the logits"
+                + " of all its sequences are compared, too, each with its text alone. Figures are medians over the"
+                + " repeats, after one run to warm up.",
             "",
         },
         footerHeading = "%nExamples:%n",
@@ -377,11 +377,11 @@ final class BenchCommand implements Callable<Integer> {
 
     private void requireContext(Model loaded, Throughput throughput) {
         long needed = throughput.context();
-        if (needed > loaded.facts().context()) {
+        if (needed > loaded.info().contextLength()) {
             throw new ParameterException(
                     spec.commandLine(),
                     needed + " tokens exceed the model's context of "
-                            + loaded.facts().context());
+                            + loaded.info().contextLength());
         }
     }
 
@@ -489,7 +489,7 @@ final class BenchCommand implements Callable<Integer> {
     }
 
     private static long storedBytes(ModelFiles files) {
-        return files.tensors().stream().mapToLong(ModelFiles.Stored::bytes).sum();
+        return files.tensors().stream().mapToLong(ModelFiles.TensorInfo::bytes).sum();
     }
 
     private static String share(double rate, double limit) {

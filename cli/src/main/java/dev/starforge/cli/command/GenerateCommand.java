@@ -11,7 +11,7 @@ import dev.starforge.model.generate.GenerationException;
 import dev.starforge.model.generate.GenerationException.Violation;
 import dev.starforge.model.generate.Generator;
 import dev.starforge.model.generate.Sampler;
-import dev.starforge.model.generate.Sampling;
+import dev.starforge.model.generate.SamplingParams;
 import dev.starforge.model.generate.StopStrings;
 import dev.starforge.model.load.ModelFiles;
 import dev.starforge.tensor.Scope;
@@ -218,7 +218,7 @@ final class GenerateCommand implements Callable<Integer> {
         if (tokenHealing && source.fim != null) {
             throw wrong("--token-healing: not with --fim, where the middle begins with a token of its own");
         }
-        Sampling sampling = sampling();
+        SamplingParams sampling = sampling();
         name = DefaultModel.of(name, Path.of(""), spec.commandLine().getErr());
         TunedModel tuned = models.find(name);
         Path model = tuned.model();
@@ -227,7 +227,7 @@ final class GenerateCommand implements Callable<Integer> {
             GeneratedText.Display shown = json
                     ? GeneratedText.Display.NOTHING
                     : showsIds() ? GeneratedText.Display.IDS : GeneratedText.Display.TEXT;
-            Set<Integer> stopIds = new TreeSet<>(files.endOfText());
+            Set<Integer> stopIds = new TreeSet<>(files.eosTokenIds());
             Optional<Tokenizer> tokenizer = tokenizer(model);
             int[] given = tokenizer.map(t -> prompt(t, model, stopIds)).orElse(source.ids);
             HealedPrompt prompt = tokenizer
@@ -246,24 +246,24 @@ final class GenerateCommand implements Callable<Integer> {
     }
 
     private void generate(
-            TunedModel tuned, ModelFiles files, HealedPrompt healed, Sampling sampling, GeneratedText generated) {
+            TunedModel tuned, ModelFiles files, HealedPrompt healed, SamplingParams sampling, GeneratedText generated) {
         int[] prompt = healed.ids();
         try (DeviceFlags.Opened opened = flags.open();
                 Scope weights = new Scope(opened.device())) {
             Model loaded = tuned.load(files, weights, flags.precision());
             long room = (long) prompt.length + maxTokens;
-            if (room > loaded.facts().context()) {
+            if (room > loaded.info().contextLength()) {
                 throw wrong(prompt.length + " prompt tokens and " + maxTokens
                         + " new ones exceed the model's context of "
-                        + loaded.facts().context());
+                        + loaded.info().contextLength());
             }
             for (int id : prompt) {
-                if (id < 0 || id >= loaded.facts().vocabulary()) {
+                if (id < 0 || id >= loaded.info().vocabSize()) {
                     throw wrong("--prompt-ids: token " + id + " is outside the vocabulary of "
-                            + loaded.facts().vocabulary());
+                            + loaded.info().vocabSize());
                 }
             }
-            Sampler sampler = new Sampler(sampling, loaded.facts().vocabulary(), prompt);
+            Sampler sampler = new Sampler(sampling, loaded.info().vocabSize(), prompt);
             try (Generator generator =
                     new Generator(loaded, opened.device(), flags.precision(), flags.fallback(), (int) room)) {
                 long started = nanoTime.getAsLong();
@@ -277,12 +277,12 @@ final class GenerateCommand implements Callable<Integer> {
         }
     }
 
-    private Sampling sampling() {
+    private SamplingParams sampling() {
         boolean draws = List.of("--top-k", "--top-p", "--min-p", "--typical", "--seed").stream()
                 .anyMatch(spec.commandLine().getParseResult()::hasMatchedOption);
         try {
             new StopStrings(stops);
-            return new Sampling(
+            return new SamplingParams(
                     temperature != null ? temperature : draws ? 1 : 0,
                     topK,
                     topP,

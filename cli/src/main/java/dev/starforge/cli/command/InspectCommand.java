@@ -3,7 +3,7 @@ package dev.starforge.cli.command;
 import dev.starforge.cli.options.DeviceFlags;
 import dev.starforge.cli.options.ModelFlags;
 import dev.starforge.cli.output.ReportOutput;
-import dev.starforge.model.Config;
+import dev.starforge.model.JsonConfig;
 import dev.starforge.model.Model;
 import dev.starforge.model.file.SafetensorsFile;
 import dev.starforge.model.kv.Batches;
@@ -108,15 +108,15 @@ final class InspectCommand implements Callable<Integer> {
         ObjectNode root = Jackson.object();
         root.put("model", name);
         root.put("architecture", folder.architecture());
-        root.put("vocabulary", loaded.facts().vocabulary());
-        root.put("context", loaded.facts().context());
-        root.put("layers", loaded.facts().layers());
-        root.put("kv_heads", loaded.facts().kvHeads());
-        root.put("head_dim", loaded.facts().headDim());
+        root.put("vocabulary", loaded.info().vocabSize());
+        root.put("context", loaded.info().contextLength());
+        root.put("layers", loaded.info().layers());
+        root.put("kv_heads", loaded.info().kvHeads());
+        root.put("head_dim", loaded.info().headDim());
         Map<String, Long> types = new TreeMap<>();
         long parameters = 0;
         long bytes = 0;
-        for (ModelFiles.Stored tensor : folder.tensors()) {
+        for (ModelFiles.TensorInfo tensor : folder.tensors()) {
             types.merge(tensor.dtype(), tensor.shape().size(), Long::sum);
             parameters += tensor.shape().size();
             bytes += tensor.bytes();
@@ -127,7 +127,7 @@ final class InspectCommand implements Callable<Integer> {
         types.forEach(byType::put);
         if (tensors) {
             ArrayNode list = root.putArray("tensors");
-            for (ModelFiles.Stored tensor : folder.tensors()) {
+            for (ModelFiles.TensorInfo tensor : folder.tensors()) {
                 list.addObject()
                         .put("name", tensor.name())
                         .put("dtype", tensor.dtype())
@@ -138,7 +138,7 @@ final class InspectCommand implements Callable<Integer> {
     }
 
     private static void describe(Path adapter, ObjectNode root) {
-        Config config = Config.read(adapter.resolve(LoraAdapter.CONFIG));
+        JsonConfig config = JsonConfig.read(adapter.resolve(LoraAdapter.CONFIG));
         try (SafetensorsFile file = SafetensorsFile.open(adapter.resolve(LoraAdapter.WEIGHTS))) {
             root.putObject("adapter")
                     .put("folder", adapter.toString())
@@ -155,21 +155,22 @@ final class InspectCommand implements Callable<Integer> {
 
     /** The weights, a cache for the whole context, and the widest step: the prompt in one go, or in pieces. */
     private ObjectNode planned(Model loaded, DeviceFlags.Opened opened, long weightBytes) {
-        int tokens = context != null ? context : loaded.facts().context();
-        if (tokens > loaded.facts().context()) {
+        int tokens = context != null ? context : loaded.info().contextLength();
+        if (tokens > loaded.info().contextLength()) {
             throw new ParameterException(
                     spec.commandLine(),
-                    "--context: expected at most the model's, " + loaded.facts().context() + ", got " + tokens);
+                    "--context: expected at most the model's, " + loaded.info().contextLength() + ", got " + tokens);
         }
         Precision precision = flags.precision();
         NullOps session = new NullOps(opened.device(), precision, flags.fallback());
-        int blocks = (tokens + PagedKvCache.BLOCK - 1) / PagedKvCache.BLOCK;
-        PagedKvCache cache = new PagedKvCache(loaded.facts(), blocks, precision.kv(), session.scope());
+        int blocks = (tokens + PagedKvCache.BLOCK_SIZE - 1) / PagedKvCache.BLOCK_SIZE;
+        PagedKvCache cache = new PagedKvCache(loaded.info(), blocks, precision.kv(), session.scope());
         int widest = prefill == null ? tokens : Math.min(prefill, tokens);
         NullOps step = new NullOps(opened.device(), precision, flags.fallback());
         loaded.forward(
                 step,
-                Batches.cached(loaded, step.scope(), List.of(new Batches.Chunk(cache.sequence(), new int[widest]))),
+                Batches.cached(
+                        loaded, step.scope(), List.of(new Batches.BatchEntry(cache.openSequence(), new int[widest]))),
                 cache);
         ObjectNode node = Jackson.object();
         node.put("device", opened.device().name());

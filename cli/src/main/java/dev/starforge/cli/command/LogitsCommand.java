@@ -99,10 +99,10 @@ final class LogitsCommand implements Callable<Integer> {
                         ShutdownCleanup.removing(out, spec.commandLine().getErr())) {
             Model loaded = tuned.load(files, weights, flags.convertedPrecision());
             EagerOps ops = opened.device().ops(step, flags.convertedPrecision(), flags.fallback());
-            List<SafetensorsWriter.Entry> entries = new ArrayList<>();
+            List<SafetensorsWriter.SafetensorsEntry> entries = new ArrayList<>();
             long tokens = 0;
             for (String text : texts) {
-                int[] ids = ids(text, loaded.facts());
+                int[] ids = ids(text, loaded.info());
                 entries.add(new StreamedLogits(loaded, ops, step, ids, piece).entry("logits." + entries.size()));
                 tokens += ids.length;
             }
@@ -112,24 +112,24 @@ final class LogitsCommand implements Callable<Integer> {
         return 0;
     }
 
-    private int[] ids(String text, Model.Facts facts) {
+    private int[] ids(String text, Model.ModelInfo facts) {
         try {
             int[] ids = Arrays.stream(text.split(",", -1))
                     .mapToInt(Integer::parseInt)
                     .toArray();
-            if (ids.length > facts.context()) {
+            if (ids.length > facts.contextLength()) {
                 throw new ParameterException(
                         spec.commandLine(),
-                        "--ids: " + ids.length + " tokens exceed the model's context of " + facts.context());
+                        "--ids: " + ids.length + " tokens exceed the model's context of " + facts.contextLength());
             }
-            if (Arrays.stream(ids).allMatch(id -> id >= 0 && id < facts.vocabulary())) {
+            if (Arrays.stream(ids).allMatch(id -> id >= 0 && id < facts.vocabSize())) {
                 return ids;
             }
         } catch (NumberFormatException wrong) {
             // answered below, with the value
         }
         throw new ParameterException(
-                spec.commandLine(), "--ids: expected numbers from 0 to " + (facts.vocabulary() - 1) + ", got " + text);
+                spec.commandLine(), "--ids: expected numbers from 0 to " + (facts.vocabSize() - 1) + ", got " + text);
     }
 
     private void print(ModelFiles files, DeviceFlags.Opened opened, long tokens) {

@@ -36,7 +36,7 @@ public final class Modelfile {
             text.append("TEMPLATE \"\"\"" + template(tokenizer) + "\"\"\"\n");
         }
         try (ModelFiles files = ModelFiles.open(gguf)) {
-            Stream<String> ends = files.endOfText().stream().sorted().map(tokenizer::token);
+            Stream<String> ends = files.eosTokenIds().stream().sorted().map(tokenizer::token);
             Stream<String> after = FimMarkers.of(tokenizer).stream().flatMap(FimMarkers::after);
             text.append(Stream.concat(ends, after)
                     .distinct()

@@ -53,7 +53,7 @@ public final class ServedModelLoader {
         Scope weights = new Scope(device);
         try (ModelFiles files = ModelFiles.open(tuned.model())) {
             DeviceCheck.require(device);
-            files.onProgress(progress);
+            files.onLoadProgress(progress);
             Precision precision = options.flags.precision();
             Optional<AdapterTable> table = table(files, weights, precision);
             Model model = table.map(each -> files.load(weights, precision, each))
@@ -66,8 +66,8 @@ public final class ServedModelLoader {
                     id,
                     files.architecture(),
                     commonType(files),
-                    model.facts().vocabulary(),
-                    Math.min(context, blocks * Engine.BLOCK),
+                    model.info().vocabSize(),
+                    Math.min(context, blocks * Engine.BLOCK_SIZE),
                     device.name(),
                     Instant.now(),
                     tokenizer,
@@ -79,7 +79,7 @@ public final class ServedModelLoader {
                     template.map(ToolFormat::of).orElse(ToolFormat.NONE));
             Engine engine = new Engine(model, device, precision, options.flags.fallback(), blocks, options.maxBatch);
             return new ServedModel(
-                    card, engine, table, files.endOfText(), blocks, options.maxBatch, weights.usedBytes(), () -> {
+                    card, engine, table, files.eosTokenIds(), blocks, options.maxBatch, weights.usedBytes(), () -> {
                         engine.close();
                         weights.close();
                         device.close();
@@ -106,7 +106,7 @@ public final class ServedModelLoader {
     }
 
     private int context(Model model) {
-        int most = model.facts().context();
+        int most = model.info().contextLength();
         if (options.context != null && (options.context < 1 || options.context > most)) {
             throw options.wrong("--context: expected 1 to the model's " + most + ", got " + options.context);
         }
@@ -114,8 +114,8 @@ public final class ServedModelLoader {
     }
 
     private int blocks(Model model, Precision precision, int context, DeviceFlags.Opened opened) {
-        long each = KvTensors.blockBytes(model.facts().caches(), Engine.BLOCK, precision.kv());
-        long wanted = (long) options.maxBatch * Math.ceilDiv(context, Engine.BLOCK);
+        long each = KvTensors.blockBytes(model.info().kvCacheSpecs(), Engine.BLOCK_SIZE, precision.kv());
+        long wanted = (long) options.maxBatch * Math.ceilDiv(context, Engine.BLOCK_SIZE);
         long bytes = options.kvBytes();
         long blocks = bytes / each; // what running texts do not need keeps prefixes
         MachineFacts facts = MachineFacts.of(
@@ -131,10 +131,10 @@ public final class ServedModelLoader {
             blocks = Math.min(wanted, bytes / each);
         }
         if (blocks < 1) {
-            throw options.wrong("--kv-memory: " + bytes + " bytes hold no block of " + Engine.BLOCK
+            throw options.wrong("--kv-memory: " + bytes + " bytes hold no block of " + Engine.BLOCK_SIZE
                     + " tokens, which takes " + each);
         }
-        return Math.toIntExact(Math.min(blocks, Integer.MAX_VALUE / Engine.BLOCK - 1));
+        return Math.toIntExact(Math.min(blocks, Integer.MAX_VALUE / Engine.BLOCK_SIZE - 1));
     }
 
     private Optional<String> template() {

@@ -5,7 +5,7 @@ import dev.starforge.model.Parameter;
 import dev.starforge.model.Quantization;
 import dev.starforge.model.load.ModelFiles;
 import dev.starforge.model.lora.LoraAdapter;
-import dev.starforge.model.lora.LoraSettings;
+import dev.starforge.model.lora.LoraConfig;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Tensor;
@@ -79,10 +79,10 @@ public record TrainBench(
     }
 
     private Model adapted(Scope weights, Precision precision, Map<String, Tensor> trained) {
-        LoraSettings settings =
-                new LoraSettings(RANK, 2 * RANK, 0, LoraSettings.automatic(files.architecture()), false, false, false);
+        LoraConfig settings =
+                new LoraConfig(RANK, 2 * RANK, 0, LoraConfig.automatic(files.architecture()), false, false, false);
         LoraAdapter adapter = LoraAdapter.create(settings, 0, weights);
-        Model model = files.asBase(base).load(weights, precision, adapter);
+        Model model = files.quantized(base).load(weights, precision, adapter);
         trained.putAll(adapter.parameters());
         return model;
     }
@@ -93,7 +93,7 @@ public record TrainBench(
 
     private Result run(ProfiledDevice device, Precision precision, Scope weights, Model model, Trainer trainer) {
         Random random = new Random(0);
-        int vocabulary = model.facts().vocabulary();
+        int vocabulary = model.info().vocabSize();
         List<Example> batch = Stream.generate(
                         () -> random.ints(context, 0, vocabulary).toArray())
                 .limit(sequences)

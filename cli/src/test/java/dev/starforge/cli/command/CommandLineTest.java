@@ -126,14 +126,15 @@ final class CommandLineTest {
         Path copy = folder.resolve("models/starcoder2-untied-nowindow");
         copyFolder(Path.of(GOLDEN, "models", "starcoder2-untied-nowindow"), copy);
         Path weights = copy.resolve("model.safetensors");
-        List<SafetensorsFile.Entry> entries = new ArrayList<>();
+        List<SafetensorsFile.SafetensorsData> entries = new ArrayList<>();
         try (SafetensorsFile file = SafetensorsFile.open(weights)) {
             for (String name : file.tensors().keySet()) {
                 float[] values = file.readFloats(name);
                 if (name.equals("lm_head.weight")) {
                     values[0] = Float.NaN; // the logit of token 0 alone
                 }
-                entries.add(SafetensorsFile.Entry.of(name, file.tensor(name).shape(), values));
+                entries.add(SafetensorsFile.SafetensorsData.of(
+                        name, file.tensor(name).shape(), values));
             }
         }
         SafetensorsFile.write(weights, entries);

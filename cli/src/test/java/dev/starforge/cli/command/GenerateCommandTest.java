@@ -431,7 +431,7 @@ final class GenerateCommandTest {
         Path from = MODELS.resolve("starcoder2-untied-nowindow");
         Path copy = Files.createDirectory(folder.resolve(value + "-" + all));
         Files.copy(from.resolve("config.json"), copy.resolve("config.json"));
-        List<SafetensorsFile.Entry> entries = new ArrayList<>();
+        List<SafetensorsFile.SafetensorsData> entries = new ArrayList<>();
         try (SafetensorsFile file = SafetensorsFile.open(from.resolve("model.safetensors"))) {
             for (String name : file.tensors().keySet()) {
                 float[] values = file.readFloats(name);
@@ -441,7 +441,8 @@ final class GenerateCommandTest {
                         values[row * width] = all || row == 3 ? value : values[row * width];
                     }
                 }
-                entries.add(SafetensorsFile.Entry.of(name, file.tensor(name).shape(), values));
+                entries.add(SafetensorsFile.SafetensorsData.of(
+                        name, file.tensor(name).shape(), values));
             }
         }
         SafetensorsFile.write(copy.resolve("model.safetensors"), entries);

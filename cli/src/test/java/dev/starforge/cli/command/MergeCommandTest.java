@@ -3,7 +3,7 @@ package dev.starforge.cli.command;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
 
-import dev.starforge.model.Config;
+import dev.starforge.model.JsonConfig;
 import dev.starforge.model.KvCache;
 import dev.starforge.model.Model;
 import dev.starforge.model.file.SafetensorsFile;
@@ -86,8 +86,8 @@ final class MergeCommandTest {
                 ModelFiles files = ModelFiles.open(merged);
                 Scope weights = new Scope(device);
                 Scope step = new Scope(device)) {
-            boolean rounded = Config.read(golden.resolve("expected.json"))
-                    .text("dtype", "torch.float32")
+            boolean rounded = JsonConfig.read(golden.resolve("expected.json"))
+                    .string("dtype", "torch.float32")
                     .equals("torch.bfloat16"); // rotary frequencies, too: docs/adr/0003
             Precision precision = Precision.FLOAT32.withRotary(rounded ? DType.BF16 : DType.F32);
             Model model = files.load(weights, precision);
@@ -186,8 +186,8 @@ final class MergeCommandTest {
         }
         try (GgufFile file = GgufFile.open(adapter);
                 GgufFile model = GgufFile.open(base)) {
-            assertThat(file.text("general.type")).isEqualTo("adapter");
-            assertThat(file.text("general.architecture")).isEqualTo(model.text("general.architecture"));
+            assertThat(file.string("general.type")).isEqualTo("adapter");
+            assertThat(file.string("general.architecture")).isEqualTo(model.string("general.architecture"));
             assertThat(file.tensors()).isNotEmpty();
             file.tensors().values().forEach(tensor -> {
                 String name = tensor.name().substring(0, tensor.name().lastIndexOf('.'));
@@ -210,7 +210,7 @@ final class MergeCommandTest {
         assertThat(outcome.json().path("proved").booleanValue()).isTrue();
         assertThat(outcome.json().path("format").stringValue()).isEqualTo("gguf");
         assertThat(outcome.json().has("note"))
-                .isEqualTo(!Config.read(golden.resolve("config.json")).isUnset("sliding_window"));
+                .isEqualTo(!JsonConfig.read(golden.resolve("config.json")).isUnset("sliding_window"));
         assertThat(worst(out, golden)).isLessThan(2e-3);
         assertThat(Tokenizers.require(out, "a test").encode("int main() { return 42; }", true))
                 .isEqualTo(Tokenizers.require(golden, "a test").encode("int main() { return 42; }", true));
@@ -406,7 +406,7 @@ final class MergeCommandTest {
     private static Map<String, float[]> matrices(Path model, String quantization) {
         Map<String, float[]> matrices = new TreeMap<>();
         try (SafetensorsFile file = SafetensorsFile.open(model.resolve("model.safetensors"))) {
-            for (SafetensorsFile.Stored tensor : file.tensors().values()) {
+            for (SafetensorsFile.SafetensorsTensor tensor : file.tensors().values()) {
                 float[] w = file.readFloats(tensor.name());
                 boolean block = tensor.name().contains(".layers.")
                         && tensor.shape().rank() == 2
@@ -490,7 +490,7 @@ final class MergeCommandTest {
         Files.writeString(
                 adapter.resolve("adapter_config.json"),
                 "{\"peft_type\": \"LORA\", \"r\": 2, \"lora_alpha\": 2, \"target_modules\": [\"v_proj\"]}");
-        List<SafetensorsFile.Entry> entries = new ArrayList<>();
+        List<SafetensorsFile.SafetensorsData> entries = new ArrayList<>();
         try (GgufFile file = GgufFile.open(base)) {
             Shape shape = file.tensor("blk.0.attn_v.weight").shape();
             String path = "base_model.model.model.layers.0.self_attn.v_proj.lora_";
@@ -500,7 +500,7 @@ final class MergeCommandTest {
                 for (int i = 0; i < values.length; i++) {
                     values[i] = 0.3f * (Philox.uniform(down ? 1 : 2, 0, i) - 0.5f);
                 }
-                entries.add(SafetensorsFile.Entry.of(path + (down ? "A" : "B") + ".weight", each, values));
+                entries.add(SafetensorsFile.SafetensorsData.of(path + (down ? "A" : "B") + ".weight", each, values));
             }
         }
         SafetensorsFile.write(adapter.resolve("adapter_model.safetensors"), entries);
@@ -590,14 +590,15 @@ final class MergeCommandTest {
         Files.createDirectories(idle);
         Path adapter = MODELS.resolve("starcoder2/adapter");
         Files.copy(adapter.resolve("adapter_config.json"), idle.resolve("adapter_config.json"));
-        List<SafetensorsFile.Entry> entries = new ArrayList<>();
+        List<SafetensorsFile.SafetensorsData> entries = new ArrayList<>();
         try (SafetensorsFile file = SafetensorsFile.open(adapter.resolve("adapter_model.safetensors"))) {
             for (String name : file.tensors().keySet()) {
                 float[] values = file.readFloats(name);
                 if (name.contains("lora_B")) {
                     Arrays.fill(values, 0);
                 }
-                entries.add(SafetensorsFile.Entry.of(name, file.tensor(name).shape(), values));
+                entries.add(SafetensorsFile.SafetensorsData.of(
+                        name, file.tensor(name).shape(), values));
             }
         }
         SafetensorsFile.write(idle.resolve("adapter_model.safetensors"), entries);

@@ -152,14 +152,15 @@ final class PreflightCommandTest {
 
     @Test
     void weightsThatAreNotFiniteAreRefusedByBoth() throws IOException {
-        List<SafetensorsFile.Entry> entries = new ArrayList<>();
+        List<SafetensorsFile.SafetensorsData> entries = new ArrayList<>();
         try (SafetensorsFile file = SafetensorsFile.open(GOLDEN.resolve("model.safetensors"))) {
             for (String name : file.tensors().keySet()) {
                 float[] values = file.readFloats(name);
                 if (name.endsWith("layers.1.mlp.c_fc.weight")) {
                     values[7] = Float.NaN;
                 }
-                entries.add(SafetensorsFile.Entry.of(name, file.tensor(name).shape(), values));
+                entries.add(SafetensorsFile.SafetensorsData.of(
+                        name, file.tensor(name).shape(), values));
             }
         }
         SafetensorsFile.write(model.resolve("model.safetensors"), entries);

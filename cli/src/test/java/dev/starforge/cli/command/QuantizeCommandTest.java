@@ -125,8 +125,8 @@ final class QuantizeCommandTest {
         try (GgufFile ours = GgufFile.open(out);
                 GgufFile theirs = GgufFile.open(GOLDEN.resolve("gguf/micro-" + golden + ".gguf"))) {
             assertThat(ours.tensors().keySet()).isEqualTo(theirs.tensors().keySet());
-            for (GgufFile.Stored stored : ours.tensors().values()) {
-                GgufFile.Stored expected = theirs.tensor(stored.name());
+            for (GgufFile.GgufTensorInfo stored : ours.tensors().values()) {
+                GgufFile.GgufTensorInfo expected = theirs.tensor(stored.name());
                 if (stored.format() == expected.format()) {
                     ByteBuffer a = ByteBuffer.allocate(Math.toIntExact(stored.bytes()));
                     ByteBuffer b = ByteBuffer.allocate(a.capacity());

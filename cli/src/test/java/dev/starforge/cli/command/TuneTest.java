@@ -79,7 +79,7 @@ final class TuneTest {
     private Path base(String name, int seed) throws IOException {
         Path base = Files.createDirectory(folder.resolve(name));
         ModelSpec.of("config.json", CONFIG)
-                .draw(base, seed, new NullOps(device, Precision.FLOAT32, Fallback.QUIET).scope());
+                .initialize(base, seed, new NullOps(device, Precision.FLOAT32, Fallback.QUIET).scope());
         Files.copy(Path.of("..", "golden", "models", "starcoder2", "tokenizer.json"), base.resolve("tokenizer.json"));
         return base;
     }

@@ -2,11 +2,11 @@ package org.example.embed;
 
 import dev.starforge.api.CodeModel;
 import dev.starforge.api.Completion;
-import dev.starforge.api.Generation;
-import dev.starforge.api.Merged;
+import dev.starforge.api.GenerationConfig;
+import dev.starforge.api.MergeResult;
 import dev.starforge.api.Starforge;
 import dev.starforge.api.StarforgeException;
-import dev.starforge.api.Trained;
+import dev.starforge.api.TrainResult;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -20,12 +20,12 @@ public final class Embed {
     public static void main(String[] args) throws IOException {
         Path work = Path.of(args[0]);
         Path config = Files.writeString(work.resolve("train.yaml"), """
-                model: {pretrained_model: scratch, context_window: 64, hidden_size: 64, num_hidden_layers: 2, vocab_size: 300}
-                quantization: {lora_enabled: false}
-                optimization: {batch_size: 2, gradient_accumulation_steps: 1, learning_rate: 1e-2}
-                training: {max_steps: 12, samples: 0}
-                data: {train: %s}
-                """.formatted(
+            model: {pretrained_model: scratch, context_window: 64, hidden_size: 64, num_hidden_layers: 2, vocab_size: 300}
+            quantization: {lora_enabled: false}
+            optimization: {batch_size: 2, gradient_accumulation_steps: 1, learning_rate: 1e-2}
+            training: {max_steps: 12, samples: 0}
+            data: {train: %s}
+            """.formatted(
                         lines(work.resolve("first.jsonl"), "def add(a, b): return a + b")));
 
         System.out.println("devices: "
@@ -33,8 +33,8 @@ public final class Embed {
         try (Starforge starforge = Starforge.open(args[1], work.resolve("kernels"))) {
             System.out.println("on: " + starforge.device().name() + ", because: " + starforge.reason());
 
-            Trained base = train(starforge, config, List.of("output.output_dir=" + work.resolve("base")));
-            Trained adapter = train(
+            TrainResult base = train(starforge, config, List.of("output.output_dir=" + work.resolve("base")));
+            TrainResult adapter = train(
                     starforge,
                     config,
                     List.of(
@@ -44,20 +44,20 @@ public final class Embed {
                             "quantization.lora_enabled=true",
                             "quantization.load_in_4bit=false"));
 
-            Merged merged = starforge.merge(adapter.run(), work.resolve("tuned.gguf"));
+            MergeResult merged = starforge.merge(adapter.run(), work.resolve("tuned.gguf"));
             System.out.println("merged: logits differ by " + merged.difference() + " from base + adapter, at most "
                     + merged.bound() + " allowed");
 
             try (CodeModel model = starforge.load(merged.model())) {
                 System.out.print("streamed: ");
-                Completion completion = model.complete("def ", Generation.greedy(16), piece -> {
+                Completion completion = model.complete("def ", GenerationConfig.greedy(16), piece -> {
                     System.out.print(piece);
                     return true;
                 });
                 System.out.println();
                 System.out.println("again: "
-                        + model.complete("def ", Generation.greedy(16)).text());
-                System.out.println("ended by " + completion.end() + " after " + completion.tokens() + " tokens");
+                        + model.complete("def ", GenerationConfig.greedy(16)).text());
+                System.out.println("ended by " + completion.endReason() + " after " + completion.tokens() + " tokens");
             }
             try (CodeModel missing = starforge.load(work.resolve("missing.gguf"))) {
                 System.out.println(missing.architecture());
@@ -67,15 +67,15 @@ public final class Embed {
         }
     }
 
-    private static Trained train(Starforge starforge, Path config, List<String> settings) {
+    private static TrainResult train(Starforge starforge, Path config, List<String> settings) {
         double[] losses = new double[2];
-        Trained trained = starforge.train(config, settings, false, step -> {
+        TrainResult trained = starforge.train(config, settings, false, step -> {
             losses[step.step() == 1 ? 0 : 1] = step.loss();
             return true;
         });
         System.out.printf(
                 "trained: %s after %d steps, loss %s%n",
-                trained.end(), trained.steps(), losses[1] < losses[0] ? "fell" : "did not fall");
+                trained.outcome(), trained.steps(), losses[1] < losses[0] ? "fell" : "did not fall");
         return trained;
     }
 

@@ -1,8 +1,8 @@
 package dev.starforge.model.arch;
 
-import dev.starforge.model.Config;
+import dev.starforge.model.JsonConfig;
 import dev.starforge.model.Model;
-import dev.starforge.model.layer.Weights;
+import dev.starforge.model.layer.WeightLoader;
 import java.util.List;
 import java.util.function.BiFunction;
 
@@ -15,10 +15,17 @@ import java.util.function.BiFunction;
  * @param loraTargets what {@code auto} means for an adapter: all projections of attention and MLP, but no stacked experts
  */
 public record Architecture(
-        String modelType, String hfClass, BiFunction<Config, Weights, Model> loader, List<String> loraTargets) {
+        String modelType,
+        String hfClass,
+        BiFunction<JsonConfig, WeightLoader, Model> loader,
+        List<String> loraTargets) {
     static final String NO_HF_CLASS = "";
 
-    Architecture(String modelType, String hfClass, BiFunction<Config, Weights, Model> loader, String... loraTargets) {
+    Architecture(
+            String modelType,
+            String hfClass,
+            BiFunction<JsonConfig, WeightLoader, Model> loader,
+            String... loraTargets) {
         this(modelType, hfClass, loader, List.of(loraTargets));
     }
 

@@ -1,8 +1,8 @@
 package dev.starforge.model.arch;
 
-import dev.starforge.model.Config;
+import dev.starforge.model.JsonConfig;
 import dev.starforge.model.Model;
-import dev.starforge.model.layer.Weights;
+import dev.starforge.model.layer.WeightLoader;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -43,10 +43,10 @@ public final class Architectures {
     }
 
     /** The architecture that a config names. */
-    public static Architecture of(Config config) {
-        Architecture named = ALL.get(config.text("model_type"));
+    public static Architecture of(JsonConfig config) {
+        Architecture named = ALL.get(config.string("model_type"));
         if (named == null) {
-            throw config.wrong("model_type", known());
+            throw config.invalid("model_type", known());
         }
         return named;
     }
@@ -60,7 +60,7 @@ public final class Architectures {
         return named;
     }
 
-    public static Model build(Config config, Weights weights) {
+    public static Model build(JsonConfig config, WeightLoader weights) {
         return of(config).loader().apply(config, weights);
     }
 }

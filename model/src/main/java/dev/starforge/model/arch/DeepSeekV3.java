@@ -1,13 +1,13 @@
 package dev.starforge.model.arch;
 
-import dev.starforge.model.Config;
+import dev.starforge.model.JsonConfig;
 import dev.starforge.model.KvCache;
 import dev.starforge.model.Model;
 import dev.starforge.model.Parameter;
 import dev.starforge.model.layer.ExpertStack;
 import dev.starforge.model.layer.Projection;
-import dev.starforge.model.layer.Rotary;
-import dev.starforge.model.layer.Weights;
+import dev.starforge.model.layer.RotaryEmbedding;
+import dev.starforge.model.layer.WeightLoader;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
@@ -44,98 +44,98 @@ public final class DeepSeekV3 implements Model {
             "kv_b_proj",
             "o_proj");
 
-    private final Settings settings;
-    private final Rotary rotary;
-    private final Tensor embedding;
+    private final Config config;
+    private final RotaryEmbedding rotary;
+    private final Tensor embedTokens;
     private final List<Model.Block> blocks = new ArrayList<>();
     private final Norm norm;
-    private final Projection head;
+    private final Projection lmHead;
 
-    record Settings(
-            int vocabulary,
-            int context,
-            int width,
-            int inner,
+    record Config(
+            int vocabSize,
+            int contextLength,
+            int hiddenSize,
+            int intermediateSize,
             int layers,
             int heads,
-            int queryRank,
-            int latent,
+            int qLoraRank,
+            int kvLoraRank,
             int nopeDim,
             int ropeDim,
-            int value,
-            float scale,
-            int dense,
+            int vHeadDim,
+            float softmaxScale,
+            int denseLayers,
             int experts,
-            int chosen,
-            int groups,
-            int keptGroups,
-            int expertInner,
-            int sharedInner,
-            boolean normalized,
-            float routedScale,
-            float eps,
+            int expertsPerToken,
+            int expertGroups,
+            int topkGroups,
+            int moeIntermediateSize,
+            int sharedIntermediateSize,
+            boolean normTopkProb,
+            float routedScalingFactor,
+            float normEps,
             boolean bias,
-            boolean tied) {
-        static Settings of(Config config) {
-            if (!config.text("hidden_act", "silu").equals("silu")) {
-                throw config.wrong("hidden_act", "silu");
+            boolean tieWordEmbeddings) {
+        static Config of(JsonConfig json) {
+            if (!json.string("hidden_act", "silu").equals("silu")) {
+                throw json.invalid("hidden_act", "silu");
             }
-            if (!config.text("scoring_func", "sigmoid").equals("sigmoid")) {
-                throw config.wrong("scoring_func", "sigmoid");
+            if (!json.string("scoring_func", "sigmoid").equals("sigmoid")) {
+                throw json.invalid("scoring_func", "sigmoid");
             }
-            if (!config.flag("rope_interleave", true)) {
-                throw config.wrong("rope_interleave", "true, since the other order is not supported");
+            if (!json.bool("rope_interleave", true)) {
+                throw json.invalid("rope_interleave", "true, since the other order is not supported");
             }
-            if (config.size("moe_layer_freq", 1) != 1) {
-                throw config.wrong("moe_layer_freq", "1, since other steps are not supported");
+            if (json.size("moe_layer_freq", 1) != 1) {
+                throw json.invalid("moe_layer_freq", "1, since other steps are not supported");
             }
-            int nopeDim = config.size("qk_nope_head_dim");
-            int ropeDim = config.size("qk_rope_head_dim");
-            return new Settings(
-                    config.size("vocab_size"),
-                    Rotary.context(config),
-                    config.size("hidden_size"),
-                    config.size("intermediate_size"),
-                    config.size("num_hidden_layers"),
-                    config.size("num_attention_heads"),
-                    config.size("q_lora_rank", 0),
-                    config.size("kv_lora_rank"),
+            int nopeDim = json.size("qk_nope_head_dim");
+            int ropeDim = json.size("qk_rope_head_dim");
+            return new Config(
+                    json.size("vocab_size"),
+                    RotaryEmbedding.contextLength(json),
+                    json.size("hidden_size"),
+                    json.size("intermediate_size"),
+                    json.size("num_hidden_layers"),
+                    json.size("num_attention_heads"),
+                    json.size("q_lora_rank", 0),
+                    json.size("kv_lora_rank"),
                     nopeDim,
                     ropeDim,
-                    config.size("v_head_dim"),
-                    (float) (Rotary.sharpening(config) / Math.sqrt(nopeDim + ropeDim)),
-                    config.integer("first_k_dense_replace", 3),
-                    config.size("n_routed_experts"),
-                    config.size("num_experts_per_tok"),
-                    config.size("n_group", 1),
-                    config.size("topk_group", 1),
-                    config.size("moe_intermediate_size"),
-                    config.size("moe_intermediate_size") * config.size("n_shared_experts"),
-                    config.flag("norm_topk_prob", true),
-                    (float) config.number("routed_scaling_factor", 2.5),
-                    (float) config.number("rms_norm_eps", 1e-6),
-                    config.flag("attention_bias", false),
-                    config.flag("tie_word_embeddings", false));
+                    json.size("v_head_dim"),
+                    (float) (RotaryEmbedding.yarnScoreScale(json) / Math.sqrt(nopeDim + ropeDim)),
+                    json.integer("first_k_dense_replace", 3),
+                    json.size("n_routed_experts"),
+                    json.size("num_experts_per_tok"),
+                    json.size("n_group", 1),
+                    json.size("topk_group", 1),
+                    json.size("moe_intermediate_size"),
+                    json.size("moe_intermediate_size") * json.size("n_shared_experts"),
+                    json.bool("norm_topk_prob", true),
+                    (float) json.number("routed_scaling_factor", 2.5),
+                    (float) json.number("rms_norm_eps", 1e-6),
+                    json.bool("attention_bias", false),
+                    json.bool("tie_word_embeddings", false));
         }
     }
 
-    DeepSeekV3(Config config, Weights w) {
-        settings = Settings.of(config);
-        int c = settings.width();
-        embedding = w.matrix("model.embed_tokens.weight", settings.vocabulary(), c);
-        rotary = Rotary.load(config, settings.ropeDim(), w);
-        for (int layer = 0; layer < settings.layers(); layer++) {
-            blocks.add(Block.load(settings, rotary, layer, w));
+    DeepSeekV3(JsonConfig json, WeightLoader weights) {
+        config = Config.of(json);
+        int hiddenSize = config.hiddenSize();
+        embedTokens = weights.matrix("model.embed_tokens.weight", config.vocabSize(), hiddenSize);
+        rotary = RotaryEmbedding.load(json, config.ropeDim(), weights);
+        for (int layer = 0; layer < config.layers(); layer++) {
+            blocks.add(Block.load(config, rotary, layer, weights));
         }
-        norm = Norm.load(w, "model.norm", c, settings.eps());
-        head = settings.tied()
-                ? new Projection.Linear(embedding)
-                : w.projection("lm_head", c, settings.vocabulary(), false);
+        norm = Norm.load(weights, "model.norm", hiddenSize, config.normEps());
+        lmHead = config.tieWordEmbeddings()
+                ? new Projection.Linear(embedTokens)
+                : weights.projection("lm_head", hiddenSize, config.vocabSize(), false);
     }
 
     @Override
     public Tensor embed(Ops ops, Batch batch) {
-        return ops.embed(embedding, batch.ids());
+        return ops.embed(embedTokens, batch.ids());
     }
 
     @Override
@@ -144,29 +144,29 @@ public final class DeepSeekV3 implements Model {
     }
 
     @Override
-    public Tensor normalize(Ops ops, Tensor x) {
+    public Tensor finalNorm(Ops ops, Tensor x) {
         return norm.apply(ops, x);
     }
 
     @Override
     public Tensor logits(Ops ops, Tensor hidden) {
-        return head.logits(ops, hidden);
+        return lmHead.logits(ops, hidden);
     }
 
     @Override
-    public int regime(int length) {
+    public int ropeRegime(int length) {
         return rotary.regime(length);
     }
 
     @Override
-    public Facts facts() {
-        int cached = settings.latent() + settings.ropeDim();
-        return new Facts(settings.vocabulary(), settings.context(), settings.layers(), 1, cached, 0, true);
+    public ModelInfo info() {
+        int cached = config.kvLoraRank() + config.ropeDim();
+        return new ModelInfo(config.vocabSize(), config.contextLength(), config.layers(), 1, cached, 0, true);
     }
 
     private record Norm(Tensor weight, float eps) {
-        static Norm load(Weights w, String path, int size, float eps) {
-            return new Norm(w.vector(path + ".weight", size), eps);
+        static Norm load(WeightLoader weights, String path, int size, float eps) {
+            return new Norm(weights.vector(path + ".weight", size), eps);
         }
 
         Tensor apply(Ops ops, Tensor x) {
@@ -178,119 +178,135 @@ public final class DeepSeekV3 implements Model {
         }
     }
 
-    private record Block(Norm before, Attention attention, Norm between, Feed feed, List<Parameter> matrices)
+    private record Block(
+            Norm inputNorm, Attention attention, Norm postAttentionNorm, FeedForward mlp, List<Parameter> matrices)
             implements Model.Block {
-        static Block load(Settings s, Rotary rotary, int layer, Weights w) {
+        static Block load(Config config, RotaryEmbedding rotary, int layer, WeightLoader weights) {
             String path = "model.layers." + layer;
             return new Block(
-                    Norm.load(w, path + ".input_layernorm", s.width(), s.eps()),
-                    Attention.load(s, rotary, layer, path + ".self_attn", w),
-                    Norm.load(w, path + ".post_attention_layernorm", s.width(), s.eps()),
-                    layer < s.dense()
-                            ? Mlp.load(s.width(), s.inner(), path + ".mlp", w)
-                            : Moe.load(s, path + ".mlp", w),
-                    w.matrices(path));
+                    Norm.load(weights, path + ".input_layernorm", config.hiddenSize(), config.normEps()),
+                    Attention.load(config, rotary, layer, path + ".self_attn", weights),
+                    Norm.load(weights, path + ".post_attention_layernorm", config.hiddenSize(), config.normEps()),
+                    layer < config.denseLayers()
+                            ? Mlp.load(config.hiddenSize(), config.intermediateSize(), path + ".mlp", weights)
+                            : Moe.load(config, path + ".mlp", weights),
+                    weights.matrices(path));
         }
 
         @Override
-        public Tensor forward(Ops ops, Tensor x, Batch batch, KvCache cache) {
-            Tensor y = attention.forward(ops, before.apply(ops, x), batch, cache);
-            Ops.Residual h = between.add(ops, x, y);
-            return ops.add(h.stream(), feed.forward(ops, h.norm()));
+        public Tensor forward(Ops ops, Tensor hiddenStates, Batch batch, KvCache cache) {
+            Tensor attended = attention.forward(ops, inputNorm.apply(ops, hiddenStates), batch, cache);
+            Ops.Residual h = postAttentionNorm.add(ops, hiddenStates, attended);
+            return ops.add(h.stream(), mlp.forward(ops, h.norm()));
         }
     }
 
     /** Queries straight from the input, or through a narrow middle with a norm. */
-    private record Query(Projection down, Norm norm, Projection up) {
+    private record LowRankQuery(Projection qAProj, Norm qANorm, Projection qBProj) {
         Tensor apply(Ops ops, Tensor x) {
-            return up.apply(ops, norm.apply(ops, down.apply(ops, x)));
+            return qBProj.apply(ops, qANorm.apply(ops, qAProj.apply(ops, x)));
         }
     }
 
     private record Attention(
-            Settings s,
+            Config config,
             int layer,
-            BiFunction<Ops, Tensor, Tensor> query,
-            Projection down,
-            Norm latentNorm,
-            Projection up,
-            Projection output,
-            Rotary rotary) {
-        private static final float INNER_EPS = 1e-6f;
+            BiFunction<Ops, Tensor, Tensor> qProj,
+            Projection kvAProj,
+            Norm kvANorm,
+            Projection kvBProj,
+            Projection oProj,
+            RotaryEmbedding rotary) {
+        private static final float LATENT_NORM_EPS = 1e-6f;
 
-        static Attention load(Settings s, Rotary rotary, int layer, String path, Weights w) {
-            int c = s.width();
-            int q = s.heads() * (s.nopeDim() + s.ropeDim());
+        static Attention load(Config config, RotaryEmbedding rotary, int layer, String path, WeightLoader weights) {
+            int hiddenSize = config.hiddenSize();
+            int qDim = config.heads() * (config.nopeDim() + config.ropeDim());
             return new Attention(
-                    s,
+                    config,
                     layer,
-                    s.queryRank() == 0 ? w.projection(path + ".q_proj", c, q, false)::apply : query(s, path, w)::apply,
-                    w.projection(path + ".kv_a_proj_with_mqa", c, s.latent() + s.ropeDim(), s.bias()),
-                    Norm.load(w, path + ".kv_a_layernorm", s.latent(), INNER_EPS),
-                    w.projection(path + ".kv_b_proj", s.latent(), s.heads() * (s.nopeDim() + s.value()), false),
-                    w.projection(path + ".o_proj", s.heads() * s.value(), c, s.bias()),
+                    config.qLoraRank() == 0
+                            ? weights.projection(path + ".q_proj", hiddenSize, qDim, false)::apply
+                            : query(config, path, weights)::apply,
+                    weights.projection(
+                            path + ".kv_a_proj_with_mqa",
+                            hiddenSize,
+                            config.kvLoraRank() + config.ropeDim(),
+                            config.bias()),
+                    Norm.load(weights, path + ".kv_a_layernorm", config.kvLoraRank(), LATENT_NORM_EPS),
+                    weights.projection(
+                            path + ".kv_b_proj",
+                            config.kvLoraRank(),
+                            config.heads() * (config.nopeDim() + config.vHeadDim()),
+                            false),
+                    weights.projection(path + ".o_proj", config.heads() * config.vHeadDim(), hiddenSize, config.bias()),
                     rotary);
         }
 
-        private static Query query(Settings s, String path, Weights w) {
-            return new Query(
-                    w.projection(path + ".q_a_proj", s.width(), s.queryRank(), s.bias()),
-                    Norm.load(w, path + ".q_a_layernorm", s.queryRank(), INNER_EPS),
-                    w.projection(path + ".q_b_proj", s.queryRank(), s.heads() * (s.nopeDim() + s.ropeDim()), false));
+        private static LowRankQuery query(Config config, String path, WeightLoader weights) {
+            return new LowRankQuery(
+                    weights.projection(path + ".q_a_proj", config.hiddenSize(), config.qLoraRank(), config.bias()),
+                    Norm.load(weights, path + ".q_a_layernorm", config.qLoraRank(), LATENT_NORM_EPS),
+                    weights.projection(
+                            path + ".q_b_proj",
+                            config.qLoraRank(),
+                            config.heads() * (config.nopeDim() + config.ropeDim()),
+                            false));
         }
 
-        Tensor forward(Ops ops, Tensor x, Batch batch, KvCache cache) {
-            Tensor q = ops.splitHeads(query.apply(ops, x), s.heads());
-            Tensor qNope = ops.columns(q, 0, s.nopeDim());
-            Tensor qRope = rotate(ops, ops.columns(q, s.nopeDim(), s.nopeDim() + s.ropeDim()), batch);
-            Tensor both = down.apply(ops, x);
-            Tensor latent = latentNorm.apply(ops, ops.columns(both, 0, s.latent()));
-            Tensor key = ops.columns(both, s.latent(), s.latent() + s.ropeDim());
-            key = rotate(ops, ops.splitHeads(key, 1), batch);
-            Tensor y = cache.latent()
-                    ? absorbed(ops, qNope, qRope, latent, key, batch, cache)
-                    : expanded(ops, qNope, qRope, latent, key, batch, cache);
-            return output.apply(ops, ops.joinHeads(y));
+        Tensor forward(Ops ops, Tensor hiddenStates, Batch batch, KvCache cache) {
+            Tensor q = ops.splitHeads(qProj.apply(ops, hiddenStates), config.heads());
+            Tensor qNope = ops.columns(q, 0, config.nopeDim());
+            Tensor qRope = rotate(ops, ops.columns(q, config.nopeDim(), config.nopeDim() + config.ropeDim()), batch);
+            Tensor compressedKv = kvAProj.apply(ops, hiddenStates);
+            Tensor latent = kvANorm.apply(ops, ops.columns(compressedKv, 0, config.kvLoraRank()));
+            Tensor kRope = ops.columns(compressedKv, config.kvLoraRank(), config.kvLoraRank() + config.ropeDim());
+            kRope = rotate(ops, ops.splitHeads(kRope, 1), batch);
+            Tensor attended = cache.latent()
+                    ? absorbed(ops, qNope, qRope, latent, kRope, batch, cache)
+                    : expanded(ops, qNope, qRope, latent, kRope, batch, cache);
+            return oProj.apply(ops, ops.joinHeads(attended));
         }
 
         /** The files keep pairs side by side; scores do not care about the order that queries and keys share. */
         private Tensor rotate(Ops ops, Tensor x, Batch batch) {
             long rows = x.dim(0) * x.dim(1);
-            Tensor pairs = ops.reshape(x, Shape.of(rows, s.ropeDim() / 2, 2));
+            Tensor pairs = ops.reshape(x, Shape.of(rows, config.ropeDim() / 2, 2));
             Tensor split = ops.permute(pairs, 0, 2, 1);
             return rotary.rotate(ops, ops.reshape(split, x.shape()), batch);
         }
 
         /** Keys and values of every head; values are as wide as keys, the rest of them zero. */
         private Tensor expanded(
-                Ops ops, Tensor qNope, Tensor qRope, Tensor latent, Tensor key, Batch batch, KvCache cache) {
-            long d = s.nopeDim() + s.ropeDim();
-            Tensor kv = ops.splitHeads(up.apply(ops, latent), s.heads());
-            Tensor value = ops.pad(ops.columns(kv, s.nopeDim(), s.nopeDim() + s.value()), 0, d);
+                Ops ops, Tensor qNope, Tensor qRope, Tensor latent, Tensor kRope, Batch batch, KvCache cache) {
+            long d = config.nopeDim() + config.ropeDim();
+            Tensor kv = ops.splitHeads(kvBProj.apply(ops, latent), config.heads());
+            Tensor v = ops.pad(ops.columns(kv, config.nopeDim(), config.nopeDim() + config.vHeadDim()), 0, d);
             Tensor spread = ops.add(
-                    ops.run(new Plain.Fill(new Spec(key.dtype(), Shape.of(s.heads(), key.dim(0), s.ropeDim())), 0)),
-                    ops.reshape(key, Shape.of(key.dim(0), s.ropeDim())));
-            Tensor keys = join(ops, ops.columns(kv, 0, s.nopeDim()), ops.permute(spread, 1, 0, 2));
-            KvCache.Kv cached = cache.append(ops, layer, keys, value, batch);
-            Tensor y = cached.attend(ops, join(ops, qNope, qRope), batch, s.scale(), 0);
-            return ops.columns(y, 0, s.value());
+                    ops.run(new Plain.Fill(
+                            new Spec(kRope.dtype(), Shape.of(config.heads(), kRope.dim(0), config.ropeDim())), 0)),
+                    ops.reshape(kRope, Shape.of(kRope.dim(0), config.ropeDim())));
+            Tensor k = join(ops, ops.columns(kv, 0, config.nopeDim()), ops.permute(spread, 1, 0, 2));
+            KvCache.Kv cached = cache.append(ops, layer, k, v, batch);
+            Tensor y = cached.attend(ops, join(ops, qNope, qRope), batch, config.softmaxScale(), 0);
+            return ops.columns(y, 0, config.vHeadDim());
         }
 
         /** One key head: the latent and the rotated key. Its values are the latents themselves. */
         private Tensor absorbed(
-                Ops ops, Tensor qNope, Tensor qRope, Tensor latent, Tensor key, Batch batch, KvCache cache) {
-            Shape perHead = Shape.of(s.heads(), s.nopeDim() + s.value(), s.latent());
-            Tensor weight = ops.reshape(up.weight(ops), perHead);
+                Ops ops, Tensor qNope, Tensor qRope, Tensor latent, Tensor kRope, Batch batch, KvCache cache) {
+            Shape perHead = Shape.of(config.heads(), config.nopeDim() + config.vHeadDim(), config.kvLoraRank());
+            Tensor weight = ops.reshape(kvBProj.weight(ops), perHead);
             Tensor parts = ops.permute(weight, 1, 0, 2);
-            Tensor toKeys = ops.permute(ops.run(new Plain.Slice(0, s.nopeDim()), parts), 1, 0, 2);
-            Tensor toValues =
-                    ops.permute(ops.run(new Plain.Slice(s.nopeDim(), s.nopeDim() + s.value()), parts), 1, 0, 2);
-            Tensor q = ops.run(new Plain.MatMul(false, false, qNope.dtype()), ops.permute(qNope, 1, 0, 2), toKeys);
+            Tensor kWeight = ops.permute(ops.run(new Plain.Slice(0, config.nopeDim()), parts), 1, 0, 2);
+            Tensor vWeight = ops.permute(
+                    ops.run(new Plain.Slice(config.nopeDim(), config.nopeDim() + config.vHeadDim()), parts), 1, 0, 2);
+            Tensor q = ops.run(new Plain.MatMul(false, false, qNope.dtype()), ops.permute(qNope, 1, 0, 2), kWeight);
             q = join(ops, ops.permute(q, 1, 0, 2), qRope);
-            Tensor row = join(ops, ops.splitHeads(latent, 1), key);
+            Tensor row = join(ops, ops.splitHeads(latent, 1), kRope);
             KvCache.Kv cached = cache.append(ops, layer, row, row, batch);
-            Tensor y = ops.columns(cached.attend(ops, q, batch, s.scale(), 0), 0, s.latent());
-            y = ops.run(new Plain.MatMul(false, true, y.dtype()), ops.permute(y, 1, 0, 2), toValues);
+            Tensor y = ops.columns(cached.attend(ops, q, batch, config.softmaxScale(), 0), 0, config.kvLoraRank());
+            y = ops.run(new Plain.MatMul(false, true, y.dtype()), ops.permute(y, 1, 0, 2), vWeight);
             return ops.permute(y, 1, 0, 2);
         }
 
@@ -301,54 +317,57 @@ public final class DeepSeekV3 implements Model {
         }
     }
 
-    /** What stands after attention: one MLP, or many of which each token takes a few. */
-    private interface Feed {
-        Tensor forward(Ops ops, Tensor x);
+    /** The feed-forward part of a block: one dense MLP, or a mixture of experts. */
+    private interface FeedForward {
+        Tensor forward(Ops ops, Tensor hiddenStates);
     }
 
-    private record Mlp(Projection gate, Projection up, Projection down) implements Feed {
-        static Mlp load(int width, int inner, String path, Weights w) {
+    private record Mlp(Projection gateProj, Projection upProj, Projection downProj) implements FeedForward {
+        static Mlp load(int hiddenSize, int intermediateSize, String path, WeightLoader weights) {
             return new Mlp(
-                    w.projection(path + ".gate_proj", width, inner, false),
-                    w.projection(path + ".up_proj", width, inner, false),
-                    w.projection(path + ".down_proj", inner, width, false));
+                    weights.projection(path + ".gate_proj", hiddenSize, intermediateSize, false),
+                    weights.projection(path + ".up_proj", hiddenSize, intermediateSize, false),
+                    weights.projection(path + ".down_proj", intermediateSize, hiddenSize, false));
         }
 
         @Override
-        public Tensor forward(Ops ops, Tensor x) {
-            List<Tensor> gateUp = Projection.all(ops, x, gate, up);
-            return down.apply(ops, ops.gated(Fn.SILU, gateUp.get(0), gateUp.get(1)));
+        public Tensor forward(Ops ops, Tensor hiddenStates) {
+            List<Tensor> gateUp = Projection.applyAll(ops, hiddenStates, gateProj, upProj);
+            return downProj.apply(ops, ops.gated(Fn.SILU, gateUp.get(0), gateUp.get(1)));
         }
     }
 
-    private record Moe(Settings s, Projection router, Tensor bias, ExpertStack experts, Mlp shared) implements Feed {
-        private static final int VOTES = 2;
+    private record Moe(Config config, Projection router, Tensor correctionBias, ExpertStack experts, Mlp sharedExperts)
+            implements FeedForward {
+        private static final int EXPERTS_IN_GROUP_SCORE = 2;
 
-        static Moe load(Settings s, String path, Weights w) {
+        static Moe load(Config config, String path, WeightLoader weights) {
             return new Moe(
-                    s,
-                    w.projection(path + ".gate", s.width(), s.experts(), false),
-                    w.vector(path + ".gate.e_score_correction_bias", s.experts()),
-                    w.experts(
+                    config,
+                    weights.projection(path + ".gate", config.hiddenSize(), config.experts(), false),
+                    weights.vector(path + ".gate.e_score_correction_bias", config.experts()),
+                    weights.experts(
                             path + ".experts",
-                            s.experts(),
-                            s.width(),
-                            s.expertInner(),
+                            config.experts(),
+                            config.hiddenSize(),
+                            config.moeIntermediateSize(),
                             "gate_proj",
                             "up_proj",
                             "down_proj"),
-                    Mlp.load(s.width(), s.sharedInner(), path + ".shared_experts", w));
+                    Mlp.load(config.hiddenSize(), config.sharedIntermediateSize(), path + ".shared_experts", weights));
         }
 
         @Override
-        public Tensor forward(Ops ops, Tensor x) {
-            Tensor scores = ops.map(Fn.SIGMOID, router.logits(ops, x));
-            Routing.Route route = new Routing.Route(s.chosen(), s.groups(), s.keptGroups(), VOTES);
-            Tensor best = ops.run(route, ops.add(scores, bias));
-            Tensor shares = ops.run(new Plain.Pick(), scores, best);
-            shares = s.normalized() ? ExpertStack.normalized(ops, shares, 1e-20f) : shares;
-            Tensor routed = experts.forward(ops, x, best, ops.scale(shares, s.routedScale()));
-            return ops.add(routed, shared.forward(ops, x));
+        public Tensor forward(Ops ops, Tensor hiddenStates) {
+            Tensor scores = ops.map(Fn.SIGMOID, router.logits(ops, hiddenStates));
+            Routing.Route route = new Routing.Route(
+                    config.expertsPerToken(), config.expertGroups(), config.topkGroups(), EXPERTS_IN_GROUP_SCORE);
+            Tensor topExperts = ops.run(route, ops.add(scores, correctionBias));
+            Tensor topWeights = ops.run(new Plain.Pick(), scores, topExperts);
+            topWeights = config.normTopkProb() ? ExpertStack.normalizeWeights(ops, topWeights, 1e-20f) : topWeights;
+            Tensor routed =
+                    experts.forward(ops, hiddenStates, topExperts, ops.scale(topWeights, config.routedScalingFactor()));
+            return ops.add(routed, sharedExperts.forward(ops, hiddenStates));
         }
     }
 }

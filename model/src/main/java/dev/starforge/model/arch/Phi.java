@@ -1,12 +1,12 @@
 package dev.starforge.model.arch;
 
-import dev.starforge.model.Config;
+import dev.starforge.model.JsonConfig;
 import dev.starforge.model.KvCache;
 import dev.starforge.model.Model;
 import dev.starforge.model.Parameter;
 import dev.starforge.model.layer.Projection;
-import dev.starforge.model.layer.Rotary;
-import dev.starforge.model.layer.Weights;
+import dev.starforge.model.layer.RotaryEmbedding;
+import dev.starforge.model.layer.WeightLoader;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.op.Batch;
 import dev.starforge.tensor.op.Fn;
@@ -22,62 +22,62 @@ public final class Phi implements Model {
     static final Architecture ARCHITECTURE =
             new Architecture("phi", "PhiForCausalLM", Phi::new, "q_proj", "k_proj", "v_proj", "dense", "fc1", "fc2");
 
-    private final Settings settings;
-    private final Rotary rotary;
-    private final Tensor embedding;
+    private final Config config;
+    private final RotaryEmbedding rotary;
+    private final Tensor embedTokens;
     private final List<Model.Block> blocks = new ArrayList<>();
     private final Norm norm;
-    private final Projection head;
+    private final Projection lmHead;
 
-    record Settings(
-            int vocabulary,
-            int context,
-            int width,
-            int inner,
+    record Config(
+            int vocabSize,
+            int contextLength,
+            int hiddenSize,
+            int intermediateSize,
             int layers,
             int heads,
             int kvHeads,
             int headDim,
             int rotaryDims,
-            float eps) {
-        static Settings of(Config config) {
-            if (!config.text("hidden_act", "gelu_new").equals("gelu_new")) {
-                throw config.wrong("hidden_act", "gelu_new");
+            float normEps) {
+        static Config of(JsonConfig json) {
+            if (!json.string("hidden_act", "gelu_new").equals("gelu_new")) {
+                throw json.invalid("hidden_act", "gelu_new");
             }
-            if (config.flag("qk_layernorm", false)) {
-                throw config.wrong("qk_layernorm", "false, since norms on heads are not supported");
+            if (json.bool("qk_layernorm", false)) {
+                throw json.invalid("qk_layernorm", "false, since norms on heads are not supported");
             }
-            int width = config.size("hidden_size");
-            int heads = config.size("num_attention_heads");
-            return new Settings(
-                    config.size("vocab_size"),
-                    Rotary.context(config),
-                    width,
-                    config.size("intermediate_size"),
-                    config.size("num_hidden_layers"),
+            int hiddenSize = json.size("hidden_size");
+            int heads = json.size("num_attention_heads");
+            return new Config(
+                    json.size("vocab_size"),
+                    RotaryEmbedding.contextLength(json),
+                    hiddenSize,
+                    json.size("intermediate_size"),
+                    json.size("num_hidden_layers"),
                     heads,
-                    config.size("num_key_value_heads", heads),
-                    width / heads,
-                    (int) (width / heads * Rotary.share(config)),
-                    (float) config.number("layer_norm_eps", 1e-5));
+                    json.size("num_key_value_heads", heads),
+                    hiddenSize / heads,
+                    (int) (hiddenSize / heads * RotaryEmbedding.partialRotaryFactor(json)),
+                    (float) json.number("layer_norm_eps", 1e-5));
         }
     }
 
-    Phi(Config config, Weights w) {
-        settings = Settings.of(config);
-        int c = settings.width();
-        embedding = w.matrix("model.embed_tokens.weight", settings.vocabulary(), c);
-        rotary = Rotary.load(config, settings.rotaryDims(), w);
-        for (int layer = 0; layer < settings.layers(); layer++) {
-            blocks.add(Block.load(settings, rotary, layer, w));
+    Phi(JsonConfig json, WeightLoader weights) {
+        config = Config.of(json);
+        int hiddenSize = config.hiddenSize();
+        embedTokens = weights.matrix("model.embed_tokens.weight", config.vocabSize(), hiddenSize);
+        rotary = RotaryEmbedding.load(json, config.rotaryDims(), weights);
+        for (int layer = 0; layer < config.layers(); layer++) {
+            blocks.add(Block.load(config, rotary, layer, weights));
         }
-        norm = Norm.load(w, "model.final_layernorm", settings);
-        head = w.projection("lm_head", c, settings.vocabulary(), true);
+        norm = Norm.load(weights, "model.final_layernorm", config);
+        lmHead = weights.projection("lm_head", hiddenSize, config.vocabSize(), true);
     }
 
     @Override
     public Tensor embed(Ops ops, Batch batch) {
-        return ops.embed(embedding, batch.ids());
+        return ops.embed(embedTokens, batch.ids());
     }
 
     @Override
@@ -86,32 +86,32 @@ public final class Phi implements Model {
     }
 
     @Override
-    public Tensor normalize(Ops ops, Tensor x) {
+    public Tensor finalNorm(Ops ops, Tensor x) {
         return norm.apply(ops, x);
     }
 
     @Override
     public Tensor logits(Ops ops, Tensor hidden) {
-        return head.logits(ops, hidden);
+        return lmHead.logits(ops, hidden);
     }
 
     @Override
-    public int regime(int length) {
+    public int ropeRegime(int length) {
         return rotary.regime(length);
     }
 
     @Override
-    public Facts facts() {
-        return Facts.of(
-                settings.vocabulary(), settings.context(), settings.layers(), settings.kvHeads(), settings.headDim());
+    public ModelInfo info() {
+        return ModelInfo.of(
+                config.vocabSize(), config.contextLength(), config.layers(), config.kvHeads(), config.headDim());
     }
 
     private record Norm(Tensor weight, Tensor bias, float eps) {
-        static Norm load(Weights w, String path, Settings settings) {
+        static Norm load(WeightLoader weights, String path, Config config) {
             return new Norm(
-                    w.vector(path + ".weight", settings.width()),
-                    w.vector(path + ".bias", settings.width()),
-                    settings.eps());
+                    weights.vector(path + ".weight", config.hiddenSize()),
+                    weights.vector(path + ".bias", config.hiddenSize()),
+                    config.normEps());
         }
 
         Tensor apply(Ops ops, Tensor x) {
@@ -119,68 +119,69 @@ public final class Phi implements Model {
         }
     }
 
-    private record Block(Norm norm, Attention attention, Mlp mlp, List<Parameter> matrices) implements Model.Block {
-        static Block load(Settings settings, Rotary rotary, int layer, Weights w) {
+    private record Block(Norm inputNorm, Attention attention, Mlp mlp, List<Parameter> matrices)
+            implements Model.Block {
+        static Block load(Config config, RotaryEmbedding rotary, int layer, WeightLoader weights) {
             String path = "model.layers." + layer;
             return new Block(
-                    Norm.load(w, path + ".input_layernorm", settings),
-                    Attention.load(settings, rotary, layer, path + ".self_attn", w),
-                    Mlp.load(settings, path + ".mlp", w),
-                    w.matrices(path));
+                    Norm.load(weights, path + ".input_layernorm", config),
+                    Attention.load(config, rotary, layer, path + ".self_attn", weights),
+                    Mlp.load(config, path + ".mlp", weights),
+                    weights.matrices(path));
         }
 
         @Override
-        public Tensor forward(Ops ops, Tensor x, Batch batch, KvCache cache) {
-            Tensor h = norm.apply(ops, x);
-            return ops.add(x, mlp.addTo(ops, attention.forward(ops, h, batch, cache), h));
+        public Tensor forward(Ops ops, Tensor hiddenStates, Batch batch, KvCache cache) {
+            Tensor h = inputNorm.apply(ops, hiddenStates);
+            return ops.add(hiddenStates, mlp.addTo(ops, attention.forward(ops, h, batch, cache), h));
         }
     }
 
     private record Attention(
-            Settings settings,
+            Config config,
             int layer,
-            Projection query,
-            Projection key,
-            Projection value,
-            Projection output,
-            Rotary rotary) {
-        static Attention load(Settings s, Rotary rotary, int layer, String path, Weights w) {
-            int c = s.width();
-            int q = s.heads() * s.headDim();
-            int kv = s.kvHeads() * s.headDim();
+            Projection qProj,
+            Projection kProj,
+            Projection vProj,
+            Projection oProj,
+            RotaryEmbedding rotary) {
+        static Attention load(Config config, RotaryEmbedding rotary, int layer, String path, WeightLoader weights) {
+            int hiddenSize = config.hiddenSize();
+            int qDim = config.heads() * config.headDim();
+            int kvDim = config.kvHeads() * config.headDim();
             return new Attention(
-                    s,
+                    config,
                     layer,
-                    w.projection(path + ".q_proj", c, q, true),
-                    w.projection(path + ".k_proj", c, kv, true),
-                    w.projection(path + ".v_proj", c, kv, true),
-                    w.projection(path + ".dense", q, c, true),
+                    weights.projection(path + ".q_proj", hiddenSize, qDim, true),
+                    weights.projection(path + ".k_proj", hiddenSize, kvDim, true),
+                    weights.projection(path + ".v_proj", hiddenSize, kvDim, true),
+                    weights.projection(path + ".dense", qDim, hiddenSize, true),
                     rotary);
         }
 
-        Tensor forward(Ops ops, Tensor x, Batch batch, KvCache cache) {
-            List<Tensor> qkv = Projection.all(ops, x, query, key, value);
-            Tensor q = ops.splitHeads(qkv.get(0), settings.heads());
-            Tensor k = ops.splitHeads(qkv.get(1), settings.kvHeads());
-            Tensor v = ops.splitHeads(qkv.get(2), settings.kvHeads());
+        Tensor forward(Ops ops, Tensor hiddenStates, Batch batch, KvCache cache) {
+            List<Tensor> qkv = Projection.applyAll(ops, hiddenStates, qProj, kProj, vProj);
+            Tensor q = ops.splitHeads(qkv.get(0), config.heads());
+            Tensor k = ops.splitHeads(qkv.get(1), config.kvHeads());
+            Tensor v = ops.splitHeads(qkv.get(2), config.kvHeads());
             q = rotary.rotate(ops, q, batch);
             k = rotary.rotate(ops, k, batch);
             KvCache.Kv kv = cache.append(ops, layer, k, v, batch);
-            float scale = (float) (1 / Math.sqrt(settings.headDim()));
-            Tensor y = kv.attend(ops, q, batch, scale, 0);
-            return output.apply(ops, ops.joinHeads(y));
+            float scale = (float) (1 / Math.sqrt(config.headDim()));
+            Tensor attended = kv.attend(ops, q, batch, scale, 0);
+            return oProj.apply(ops, ops.joinHeads(attended));
         }
     }
 
-    private record Mlp(Projection up, Projection down) {
-        static Mlp load(Settings s, String path, Weights w) {
+    private record Mlp(Projection fc1, Projection fc2) {
+        static Mlp load(Config config, String path, WeightLoader weights) {
             return new Mlp(
-                    w.projection(path + ".fc1", s.width(), s.inner(), true),
-                    w.projection(path + ".fc2", s.inner(), s.width(), true));
+                    weights.projection(path + ".fc1", config.hiddenSize(), config.intermediateSize(), true),
+                    weights.projection(path + ".fc2", config.intermediateSize(), config.hiddenSize(), true));
         }
 
-        Tensor addTo(Ops ops, Tensor residual, Tensor x) {
-            return down.addTo(ops, residual, up.activate(ops, Fn.GELU_TANH, x));
+        Tensor addTo(Ops ops, Tensor residual, Tensor hiddenStates) {
+            return fc2.addTo(ops, residual, fc1.activate(ops, Fn.GELU_TANH, hiddenStates));
         }
     }
 }

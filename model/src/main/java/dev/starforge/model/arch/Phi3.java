@@ -1,12 +1,12 @@
 package dev.starforge.model.arch;
 
-import dev.starforge.model.Config;
+import dev.starforge.model.JsonConfig;
 import dev.starforge.model.KvCache;
 import dev.starforge.model.Model;
 import dev.starforge.model.Parameter;
 import dev.starforge.model.layer.Projection;
-import dev.starforge.model.layer.Rotary;
-import dev.starforge.model.layer.Weights;
+import dev.starforge.model.layer.RotaryEmbedding;
+import dev.starforge.model.layer.WeightLoader;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.op.Batch;
 import dev.starforge.tensor.op.Fn;
@@ -22,65 +22,65 @@ public final class Phi3 implements Model {
     static final Architecture ARCHITECTURE =
             new Architecture("phi3", "Phi3ForCausalLM", Phi3::new, "qkv_proj", "o_proj", "gate_up_proj", "down_proj");
 
-    private final Settings settings;
-    private final Rotary rotary;
-    private final Tensor embedding;
+    private final Config config;
+    private final RotaryEmbedding rotary;
+    private final Tensor embedTokens;
     private final List<Model.Block> blocks = new ArrayList<>();
     private final Norm norm;
-    private final Projection head;
+    private final Projection lmHead;
 
-    record Settings(
-            int vocabulary,
-            int context,
-            int width,
-            int inner,
+    record Config(
+            int vocabSize,
+            int contextLength,
+            int hiddenSize,
+            int intermediateSize,
             int layers,
             int heads,
             int kvHeads,
             int headDim,
             int rotaryDims,
-            int window,
-            float eps,
-            boolean tied) {
-        static Settings of(Config config) {
-            if (!config.text("hidden_act", "silu").equals("silu")) {
-                throw config.wrong("hidden_act", "silu");
+            int slidingWindow,
+            float normEps,
+            boolean tieWordEmbeddings) {
+        static Config of(JsonConfig json) {
+            if (!json.string("hidden_act", "silu").equals("silu")) {
+                throw json.invalid("hidden_act", "silu");
             }
-            int width = config.size("hidden_size");
-            int heads = config.size("num_attention_heads");
-            return new Settings(
-                    config.size("vocab_size"),
-                    Rotary.context(config),
-                    width,
-                    config.size("intermediate_size"),
-                    config.size("num_hidden_layers"),
+            int hiddenSize = json.size("hidden_size");
+            int heads = json.size("num_attention_heads");
+            return new Config(
+                    json.size("vocab_size"),
+                    RotaryEmbedding.contextLength(json),
+                    hiddenSize,
+                    json.size("intermediate_size"),
+                    json.size("num_hidden_layers"),
                     heads,
-                    config.size("num_key_value_heads", heads),
-                    width / heads,
-                    (int) (width / heads * Rotary.share(config)),
-                    config.window(),
-                    (float) config.number("rms_norm_eps", 1e-5),
-                    config.flag("tie_word_embeddings", false));
+                    json.size("num_key_value_heads", heads),
+                    hiddenSize / heads,
+                    (int) (hiddenSize / heads * RotaryEmbedding.partialRotaryFactor(json)),
+                    json.slidingWindow(),
+                    (float) json.number("rms_norm_eps", 1e-5),
+                    json.bool("tie_word_embeddings", false));
         }
     }
 
-    Phi3(Config config, Weights w) {
-        settings = Settings.of(config);
-        int c = settings.width();
-        embedding = w.matrix("model.embed_tokens.weight", settings.vocabulary(), c);
-        rotary = Rotary.load(config, settings.rotaryDims(), w);
-        for (int layer = 0; layer < settings.layers(); layer++) {
-            blocks.add(Block.load(settings, rotary, layer, w));
+    Phi3(JsonConfig json, WeightLoader weights) {
+        config = Config.of(json);
+        int hiddenSize = config.hiddenSize();
+        embedTokens = weights.matrix("model.embed_tokens.weight", config.vocabSize(), hiddenSize);
+        rotary = RotaryEmbedding.load(json, config.rotaryDims(), weights);
+        for (int layer = 0; layer < config.layers(); layer++) {
+            blocks.add(Block.load(config, rotary, layer, weights));
         }
-        norm = Norm.load(w, "model.norm", settings);
-        head = settings.tied()
-                ? new Projection.Linear(embedding)
-                : w.projection("lm_head", c, settings.vocabulary(), false);
+        norm = Norm.load(weights, "model.norm", config);
+        lmHead = config.tieWordEmbeddings()
+                ? new Projection.Linear(embedTokens)
+                : weights.projection("lm_head", hiddenSize, config.vocabSize(), false);
     }
 
     @Override
     public Tensor embed(Ops ops, Batch batch) {
-        return ops.embed(embedding, batch.ids());
+        return ops.embed(embedTokens, batch.ids());
     }
 
     @Override
@@ -89,34 +89,30 @@ public final class Phi3 implements Model {
     }
 
     @Override
-    public Tensor normalize(Ops ops, Tensor x) {
+    public Tensor finalNorm(Ops ops, Tensor x) {
         return norm.apply(ops, x);
     }
 
     @Override
     public Tensor logits(Ops ops, Tensor hidden) {
-        return head.logits(ops, hidden);
+        return lmHead.logits(ops, hidden);
     }
 
     @Override
-    public int regime(int length) {
+    public int ropeRegime(int length) {
         return rotary.regime(length);
     }
 
     @Override
-    public Facts facts() {
-        return Facts.of(
-                        settings.vocabulary(),
-                        settings.context(),
-                        settings.layers(),
-                        settings.kvHeads(),
-                        settings.headDim())
-                .withWindow(settings.window());
+    public ModelInfo info() {
+        return ModelInfo.of(
+                        config.vocabSize(), config.contextLength(), config.layers(), config.kvHeads(), config.headDim())
+                .withWindow(config.slidingWindow());
     }
 
     private record Norm(Tensor weight, float eps) {
-        static Norm load(Weights w, String path, Settings settings) {
-            return new Norm(w.vector(path + ".weight", settings.width()), settings.eps());
+        static Norm load(WeightLoader weights, String path, Config config) {
+            return new Norm(weights.vector(path + ".weight", config.hiddenSize()), config.normEps());
         }
 
         Tensor apply(Ops ops, Tensor x) {
@@ -128,68 +124,69 @@ public final class Phi3 implements Model {
         }
     }
 
-    private record Block(Norm before, Attention attention, Norm between, Mlp mlp, List<Parameter> matrices)
+    private record Block(Norm inputNorm, Attention attention, Norm postAttentionNorm, Mlp mlp, List<Parameter> matrices)
             implements Model.Block {
-        static Block load(Settings settings, Rotary rotary, int layer, Weights w) {
+        static Block load(Config config, RotaryEmbedding rotary, int layer, WeightLoader weights) {
             String path = "model.layers." + layer;
             return new Block(
-                    Norm.load(w, path + ".input_layernorm", settings),
-                    Attention.load(settings, rotary, layer, path + ".self_attn", w),
-                    Norm.load(w, path + ".post_attention_layernorm", settings),
-                    Mlp.load(settings, path + ".mlp", w),
-                    w.matrices(path));
+                    Norm.load(weights, path + ".input_layernorm", config),
+                    Attention.load(config, rotary, layer, path + ".self_attn", weights),
+                    Norm.load(weights, path + ".post_attention_layernorm", config),
+                    Mlp.load(config, path + ".mlp", weights),
+                    weights.matrices(path));
         }
 
         @Override
-        public Tensor forward(Ops ops, Tensor x, Batch batch, KvCache cache) {
-            Tensor y = attention.forward(ops, before.apply(ops, x), batch, cache);
-            return mlp.addTo(ops, between.add(ops, x, y));
+        public Tensor forward(Ops ops, Tensor hiddenStates, Batch batch, KvCache cache) {
+            Tensor attended = attention.forward(ops, inputNorm.apply(ops, hiddenStates), batch, cache);
+            return mlp.addTo(ops, postAttentionNorm.add(ops, hiddenStates, attended));
         }
     }
 
-    private record Attention(Settings settings, int layer, Projection input, Projection output, Rotary rotary) {
-        static Attention load(Settings s, Rotary rotary, int layer, String path, Weights w) {
-            int c = s.width();
-            int q = s.heads() * s.headDim();
-            int kv = s.kvHeads() * s.headDim();
+    private record Attention(Config config, int layer, Projection qkvProj, Projection oProj, RotaryEmbedding rotary) {
+        static Attention load(Config config, RotaryEmbedding rotary, int layer, String path, WeightLoader weights) {
+            int hiddenSize = config.hiddenSize();
+            int qDim = config.heads() * config.headDim();
+            int kvDim = config.kvHeads() * config.headDim();
             return new Attention(
-                    s,
+                    config,
                     layer,
-                    w.projection(path + ".qkv_proj", c, q + 2 * kv, false),
-                    w.projection(path + ".o_proj", q, c, false),
+                    weights.projection(path + ".qkv_proj", hiddenSize, qDim + 2 * kvDim, false),
+                    weights.projection(path + ".o_proj", qDim, hiddenSize, false),
                     rotary);
         }
 
-        Tensor forward(Ops ops, Tensor x, Batch batch, KvCache cache) {
-            int q = settings.heads() * settings.headDim();
-            int kv = settings.kvHeads() * settings.headDim();
-            Tensor all = input.apply(ops, x);
-            Tensor query = ops.splitHeads(ops.columns(all, 0, q), settings.heads());
-            Tensor key = ops.splitHeads(ops.columns(all, q, q + kv), settings.kvHeads());
-            Tensor value = ops.splitHeads(ops.columns(all, q + kv, q + 2 * kv), settings.kvHeads());
-            query = rotary.rotate(ops, query, batch);
-            key = rotary.rotate(ops, key, batch);
-            KvCache.Kv cached = cache.append(ops, layer, key, value, batch);
-            float scale = (float) (1 / Math.sqrt(settings.headDim()));
-            Tensor y = cached.attend(ops, query, batch, scale, settings.window());
-            return output.apply(ops, ops.joinHeads(y));
+        Tensor forward(Ops ops, Tensor hiddenStates, Batch batch, KvCache cache) {
+            int qDim = config.heads() * config.headDim();
+            int kvDim = config.kvHeads() * config.headDim();
+            Tensor qkv = qkvProj.apply(ops, hiddenStates);
+            Tensor q = ops.splitHeads(ops.columns(qkv, 0, qDim), config.heads());
+            Tensor k = ops.splitHeads(ops.columns(qkv, qDim, qDim + kvDim), config.kvHeads());
+            Tensor v = ops.splitHeads(ops.columns(qkv, qDim + kvDim, qDim + 2 * kvDim), config.kvHeads());
+            q = rotary.rotate(ops, q, batch);
+            k = rotary.rotate(ops, k, batch);
+            KvCache.Kv kv = cache.append(ops, layer, k, v, batch);
+            float scale = (float) (1 / Math.sqrt(config.headDim()));
+            Tensor attended = kv.attend(ops, q, batch, scale, config.slidingWindow());
+            return oProj.apply(ops, ops.joinHeads(attended));
         }
     }
 
-    private record Mlp(Settings settings, Projection gateUp, Projection down) {
-        static Mlp load(Settings s, String path, Weights w) {
+    private record Mlp(Config config, Projection gateUpProj, Projection downProj) {
+        static Mlp load(Config config, String path, WeightLoader weights) {
             return new Mlp(
-                    s,
-                    w.projection(path + ".gate_up_proj", s.width(), 2 * s.inner(), false),
-                    w.projection(path + ".down_proj", s.inner(), s.width(), false));
+                    config,
+                    weights.projection(
+                            path + ".gate_up_proj", config.hiddenSize(), 2 * config.intermediateSize(), false),
+                    weights.projection(path + ".down_proj", config.intermediateSize(), config.hiddenSize(), false));
         }
 
         Tensor addTo(Ops ops, Ops.Residual h) {
-            int inner = settings.inner();
-            Tensor both = gateUp.apply(ops, h.norm());
-            Tensor gate = ops.columns(both, 0, inner);
-            Tensor up = ops.columns(both, inner, 2 * inner);
-            return down.addTo(ops, h.stream(), ops.gated(Fn.SILU, gate, up));
+            int intermediateSize = config.intermediateSize();
+            Tensor gateUp = gateUpProj.apply(ops, h.norm());
+            Tensor gate = ops.columns(gateUp, 0, intermediateSize);
+            Tensor up = ops.columns(gateUp, intermediateSize, 2 * intermediateSize);
+            return downProj.addTo(ops, h.stream(), ops.gated(Fn.SILU, gate, up));
         }
     }
 }

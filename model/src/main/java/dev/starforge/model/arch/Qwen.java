@@ -1,12 +1,12 @@
 package dev.starforge.model.arch;
 
-import dev.starforge.model.Config;
+import dev.starforge.model.JsonConfig;
 import dev.starforge.model.KvCache;
 import dev.starforge.model.Model;
 import dev.starforge.model.Parameter;
 import dev.starforge.model.layer.Projection;
-import dev.starforge.model.layer.Rotary;
-import dev.starforge.model.layer.Weights;
+import dev.starforge.model.layer.RotaryEmbedding;
+import dev.starforge.model.layer.WeightLoader;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.op.Batch;
 import dev.starforge.tensor.op.Fn;
@@ -24,44 +24,52 @@ public final class Qwen implements Model {
     static final Architecture ARCHITECTURE =
             new Architecture("qwen", Architecture.NO_HF_CLASS, Qwen::new, "c_attn", "c_proj", "w1", "w2");
 
-    private final Settings settings;
-    private final Rotary rotary;
-    private final Tensor embedding;
+    private final Config config;
+    private final RotaryEmbedding rotary;
+    private final Tensor embedTokens;
     private final List<Model.Block> blocks = new ArrayList<>();
     private final Norm norm;
-    private final Projection head;
+    private final Projection lmHead;
 
-    record Settings(int vocabulary, int context, int width, int inner, int layers, int heads, int headDim, float eps) {
-        static Settings of(Config config) {
-            int width = config.size("hidden_size");
-            int heads = config.size("num_attention_heads");
-            return new Settings(
-                    config.size("vocab_size"),
-                    config.size("seq_length", config.size("max_position_embeddings", 8192)),
-                    width,
-                    config.size("intermediate_size") / 2,
-                    config.size("num_hidden_layers"),
+    record Config(
+            int vocabSize,
+            int contextLength,
+            int hiddenSize,
+            int intermediateSize,
+            int layers,
+            int heads,
+            int headDim,
+            float normEps) {
+        static Config of(JsonConfig json) {
+            int hiddenSize = json.size("hidden_size");
+            int heads = json.size("num_attention_heads");
+            return new Config(
+                    json.size("vocab_size"),
+                    json.size("seq_length", json.size("max_position_embeddings", 8192)),
+                    hiddenSize,
+                    json.size("intermediate_size") / 2,
+                    json.size("num_hidden_layers"),
                     heads,
-                    config.size("kv_channels", width / heads),
-                    (float) config.number("layer_norm_epsilon", 1e-6));
+                    json.size("kv_channels", hiddenSize / heads),
+                    (float) json.number("layer_norm_epsilon", 1e-6));
         }
     }
 
-    Qwen(Config config, Weights w) {
-        settings = Settings.of(config);
-        int c = settings.width();
-        embedding = w.matrix("transformer.wte.weight", settings.vocabulary(), c);
-        rotary = Rotary.load(config, settings.headDim(), w);
-        for (int layer = 0; layer < settings.layers(); layer++) {
-            blocks.add(Block.load(settings, rotary, layer, w));
+    Qwen(JsonConfig json, WeightLoader weights) {
+        config = Config.of(json);
+        int hiddenSize = config.hiddenSize();
+        embedTokens = weights.matrix("transformer.wte.weight", config.vocabSize(), hiddenSize);
+        rotary = RotaryEmbedding.load(json, config.headDim(), weights);
+        for (int layer = 0; layer < config.layers(); layer++) {
+            blocks.add(Block.load(config, rotary, layer, weights));
         }
-        norm = Norm.load(w, "transformer.ln_f", settings);
-        head = w.projection("lm_head", c, settings.vocabulary(), false);
+        norm = Norm.load(weights, "transformer.ln_f", config);
+        lmHead = weights.projection("lm_head", hiddenSize, config.vocabSize(), false);
     }
 
     @Override
     public Tensor embed(Ops ops, Batch batch) {
-        return ops.embed(embedding, batch.ids());
+        return ops.embed(embedTokens, batch.ids());
     }
 
     @Override
@@ -70,29 +78,29 @@ public final class Qwen implements Model {
     }
 
     @Override
-    public Tensor normalize(Ops ops, Tensor x) {
+    public Tensor finalNorm(Ops ops, Tensor x) {
         return norm.apply(ops, x);
     }
 
     @Override
     public Tensor logits(Ops ops, Tensor hidden) {
-        return head.logits(ops, hidden);
+        return lmHead.logits(ops, hidden);
     }
 
     @Override
-    public int regime(int length) {
+    public int ropeRegime(int length) {
         return rotary.regime(length);
     }
 
     @Override
-    public Facts facts() {
-        return Facts.of(
-                settings.vocabulary(), settings.context(), settings.layers(), settings.heads(), settings.headDim());
+    public ModelInfo info() {
+        return ModelInfo.of(
+                config.vocabSize(), config.contextLength(), config.layers(), config.heads(), config.headDim());
     }
 
     private record Norm(Tensor weight, float eps) {
-        static Norm load(Weights w, String path, Settings settings) {
-            return new Norm(w.vector(path + ".weight", settings.width()), settings.eps());
+        static Norm load(WeightLoader weights, String path, Config config) {
+            return new Norm(weights.vector(path + ".weight", config.hiddenSize()), config.normEps());
         }
 
         Tensor apply(Ops ops, Tensor x) {
@@ -104,62 +112,62 @@ public final class Qwen implements Model {
         }
     }
 
-    private record Block(Norm before, Attention attention, Norm between, Mlp mlp, List<Parameter> matrices)
+    private record Block(Norm inputNorm, Attention attention, Norm postAttentionNorm, Mlp mlp, List<Parameter> matrices)
             implements Model.Block {
-        static Block load(Settings settings, Rotary rotary, int layer, Weights w) {
+        static Block load(Config config, RotaryEmbedding rotary, int layer, WeightLoader weights) {
             String path = "transformer.h." + layer;
             return new Block(
-                    Norm.load(w, path + ".ln_1", settings),
-                    Attention.load(settings, rotary, layer, path + ".attn", w),
-                    Norm.load(w, path + ".ln_2", settings),
-                    Mlp.load(settings, path + ".mlp", w),
-                    w.matrices(path));
+                    Norm.load(weights, path + ".ln_1", config),
+                    Attention.load(config, rotary, layer, path + ".attn", weights),
+                    Norm.load(weights, path + ".ln_2", config),
+                    Mlp.load(config, path + ".mlp", weights),
+                    weights.matrices(path));
         }
 
         @Override
-        public Tensor forward(Ops ops, Tensor x, Batch batch, KvCache cache) {
-            Tensor y = attention.forward(ops, before.apply(ops, x), batch, cache);
-            return mlp.addTo(ops, between.add(ops, x, y));
+        public Tensor forward(Ops ops, Tensor hiddenStates, Batch batch, KvCache cache) {
+            Tensor attended = attention.forward(ops, inputNorm.apply(ops, hiddenStates), batch, cache);
+            return mlp.addTo(ops, postAttentionNorm.add(ops, hiddenStates, attended));
         }
     }
 
-    private record Attention(Settings settings, int layer, Projection input, Projection output, Rotary rotary) {
-        static Attention load(Settings s, Rotary rotary, int layer, String path, Weights w) {
-            int q = s.heads() * s.headDim();
+    private record Attention(Config config, int layer, Projection qkvProj, Projection oProj, RotaryEmbedding rotary) {
+        static Attention load(Config config, RotaryEmbedding rotary, int layer, String path, WeightLoader weights) {
+            int attentionDim = config.heads() * config.headDim();
             return new Attention(
-                    s,
+                    config,
                     layer,
-                    w.projection(path + ".c_attn", s.width(), 3 * q, true),
-                    w.projection(path + ".c_proj", q, s.width(), false),
+                    weights.projection(path + ".c_attn", config.hiddenSize(), 3 * attentionDim, true),
+                    weights.projection(path + ".c_proj", attentionDim, config.hiddenSize(), false),
                     rotary);
         }
 
-        Tensor forward(Ops ops, Tensor x, Batch batch, KvCache cache) {
-            int width = settings.heads() * settings.headDim();
-            Tensor all = input.apply(ops, x);
-            Tensor q = ops.splitHeads(ops.columns(all, 0, width), settings.heads());
-            Tensor k = ops.splitHeads(ops.columns(all, width, 2 * width), settings.heads());
-            Tensor v = ops.splitHeads(ops.columns(all, 2 * width, 3 * width), settings.heads());
+        Tensor forward(Ops ops, Tensor hiddenStates, Batch batch, KvCache cache) {
+            int attentionDim = config.heads() * config.headDim();
+            Tensor qkv = qkvProj.apply(ops, hiddenStates);
+            Tensor q = ops.splitHeads(ops.columns(qkv, 0, attentionDim), config.heads());
+            Tensor k = ops.splitHeads(ops.columns(qkv, attentionDim, 2 * attentionDim), config.heads());
+            Tensor v = ops.splitHeads(ops.columns(qkv, 2 * attentionDim, 3 * attentionDim), config.heads());
             q = rotary.rotate(ops, q, batch);
             k = rotary.rotate(ops, k, batch);
             KvCache.Kv kv = cache.append(ops, layer, k, v, batch);
-            float scale = (float) (1 / Math.sqrt(settings.headDim()));
-            return output.apply(ops, ops.joinHeads(kv.attend(ops, q, batch, scale, 0)));
+            float scale = (float) (1 / Math.sqrt(config.headDim()));
+            return oProj.apply(ops, ops.joinHeads(kv.attend(ops, q, batch, scale, 0)));
         }
     }
 
     /** down(up(x) * silu(gate(x))), where the files call up w1 and gate w2. */
-    private record Mlp(Projection gate, Projection up, Projection down) {
-        static Mlp load(Settings s, String path, Weights w) {
+    private record Mlp(Projection gateProj, Projection upProj, Projection downProj) {
+        static Mlp load(Config config, String path, WeightLoader weights) {
             return new Mlp(
-                    w.projection(path + ".w2", s.width(), s.inner(), false),
-                    w.projection(path + ".w1", s.width(), s.inner(), false),
-                    w.projection(path + ".c_proj", s.inner(), s.width(), false));
+                    weights.projection(path + ".w2", config.hiddenSize(), config.intermediateSize(), false),
+                    weights.projection(path + ".w1", config.hiddenSize(), config.intermediateSize(), false),
+                    weights.projection(path + ".c_proj", config.intermediateSize(), config.hiddenSize(), false));
         }
 
         Tensor addTo(Ops ops, Ops.Residual h) {
-            List<Tensor> gateUp = Projection.all(ops, h.norm(), gate, up);
-            return down.addTo(ops, h.stream(), ops.gated(Fn.SILU, gateUp.get(0), gateUp.get(1)));
+            List<Tensor> gateUp = Projection.applyAll(ops, h.norm(), gateProj, upProj);
+            return downProj.addTo(ops, h.stream(), ops.gated(Fn.SILU, gateUp.get(0), gateUp.get(1)));
         }
     }
 }

@@ -1,13 +1,13 @@
 package dev.starforge.model.arch;
 
-import dev.starforge.model.Config;
+import dev.starforge.model.JsonConfig;
 import dev.starforge.model.KvCache;
 import dev.starforge.model.Model;
 import dev.starforge.model.Parameter;
 import dev.starforge.model.layer.ExpertStack;
 import dev.starforge.model.layer.Projection;
-import dev.starforge.model.layer.Rotary;
-import dev.starforge.model.layer.Weights;
+import dev.starforge.model.layer.RotaryEmbedding;
+import dev.starforge.model.layer.WeightLoader;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.op.Batch;
 import dev.starforge.tensor.op.Fn;
@@ -34,80 +34,80 @@ public final class Qwen3Moe implements Model {
             "up_proj",
             "down_proj");
 
-    private final Settings settings;
-    private final Rotary rotary;
-    private final Tensor embedding;
+    private final Config config;
+    private final RotaryEmbedding rotary;
+    private final Tensor embedTokens;
     private final List<Model.Block> blocks = new ArrayList<>();
     private final Norm norm;
-    private final Projection head;
+    private final Projection lmHead;
 
-    record Settings(
-            int vocabulary,
-            int context,
-            int width,
-            int inner,
+    record Config(
+            int vocabSize,
+            int contextLength,
+            int hiddenSize,
+            int intermediateSize,
             int layers,
             int heads,
             int kvHeads,
             int headDim,
-            int window,
-            int windowFrom,
+            int slidingWindow,
+            int firstWindowLayer,
             int experts,
-            int chosen,
-            int expertInner,
-            boolean normalized,
+            int expertsPerToken,
+            int moeIntermediateSize,
+            boolean normTopkProb,
             Set<Integer> denseLayers,
-            float eps,
+            float normEps,
             boolean attentionBias,
-            boolean tied) {
-        static Settings of(Config config) {
-            if (!config.text("hidden_act", "silu").equals("silu")) {
-                throw config.wrong("hidden_act", "silu");
+            boolean tieWordEmbeddings) {
+        static Config of(JsonConfig json) {
+            if (!json.string("hidden_act", "silu").equals("silu")) {
+                throw json.invalid("hidden_act", "silu");
             }
-            if (config.size("decoder_sparse_step", 1) != 1) {
-                throw config.wrong("decoder_sparse_step", "1, since other steps are not supported");
+            if (json.size("decoder_sparse_step", 1) != 1) {
+                throw json.invalid("decoder_sparse_step", "1, since other steps are not supported");
             }
-            int width = config.size("hidden_size");
-            int heads = config.size("num_attention_heads");
-            return new Settings(
-                    config.size("vocab_size"),
-                    Rotary.context(config),
-                    width,
-                    config.size("intermediate_size"),
-                    config.size("num_hidden_layers"),
+            int hiddenSize = json.size("hidden_size");
+            int heads = json.size("num_attention_heads");
+            return new Config(
+                    json.size("vocab_size"),
+                    RotaryEmbedding.contextLength(json),
+                    hiddenSize,
+                    json.size("intermediate_size"),
+                    json.size("num_hidden_layers"),
                     heads,
-                    config.size("num_key_value_heads", heads),
-                    config.size("head_dim", width / heads),
-                    config.flag("use_sliding_window", false) ? config.window() : 0,
-                    config.integer("max_window_layers", 28),
-                    config.size("num_experts", config.size("num_local_experts", 1)),
-                    config.size("num_experts_per_tok"),
-                    config.size("moe_intermediate_size"),
-                    config.flag("norm_topk_prob", false),
-                    config.integers("mlp_only_layers"),
-                    (float) config.number("rms_norm_eps", 1e-6),
-                    config.flag("attention_bias", false),
-                    config.flag("tie_word_embeddings", false));
+                    json.size("num_key_value_heads", heads),
+                    json.size("head_dim", hiddenSize / heads),
+                    json.bool("use_sliding_window", false) ? json.slidingWindow() : 0,
+                    json.integer("max_window_layers", 28),
+                    json.size("num_experts", json.size("num_local_experts", 1)),
+                    json.size("num_experts_per_tok"),
+                    json.size("moe_intermediate_size"),
+                    json.bool("norm_topk_prob", false),
+                    json.integers("mlp_only_layers"),
+                    (float) json.number("rms_norm_eps", 1e-6),
+                    json.bool("attention_bias", false),
+                    json.bool("tie_word_embeddings", false));
         }
     }
 
-    Qwen3Moe(Config config, Weights w) {
-        settings = Settings.of(config);
-        int c = settings.width();
-        embedding = w.matrix("model.embed_tokens.weight", settings.vocabulary(), c);
-        rotary = Rotary.load(config, settings.headDim(), w);
-        for (int layer = 0; layer < settings.layers(); layer++) {
-            blocks.add(Block.load(settings, rotary, layer, w));
+    Qwen3Moe(JsonConfig json, WeightLoader weights) {
+        config = Config.of(json);
+        int hiddenSize = config.hiddenSize();
+        embedTokens = weights.matrix("model.embed_tokens.weight", config.vocabSize(), hiddenSize);
+        rotary = RotaryEmbedding.load(json, config.headDim(), weights);
+        for (int layer = 0; layer < config.layers(); layer++) {
+            blocks.add(Block.load(config, rotary, layer, weights));
         }
-        norm = Norm.load(w, "model.norm", settings);
-        head = settings.tied()
-                ? new Projection.Linear(embedding)
-                : w.projection("lm_head", c, settings.vocabulary(), false);
+        norm = Norm.load(weights, "model.norm", config);
+        lmHead = config.tieWordEmbeddings()
+                ? new Projection.Linear(embedTokens)
+                : weights.projection("lm_head", hiddenSize, config.vocabSize(), false);
     }
 
     @Override
     public Tensor embed(Ops ops, Batch batch) {
-        return ops.embed(embedding, batch.ids());
+        return ops.embed(embedTokens, batch.ids());
     }
 
     @Override
@@ -116,29 +116,29 @@ public final class Qwen3Moe implements Model {
     }
 
     @Override
-    public Tensor normalize(Ops ops, Tensor x) {
+    public Tensor finalNorm(Ops ops, Tensor x) {
         return norm.apply(ops, x);
     }
 
     @Override
     public Tensor logits(Ops ops, Tensor hidden) {
-        return head.logits(ops, hidden);
+        return lmHead.logits(ops, hidden);
     }
 
     @Override
-    public int regime(int length) {
+    public int ropeRegime(int length) {
         return rotary.regime(length);
     }
 
     @Override
-    public Facts facts() {
-        return Facts.of(
-                settings.vocabulary(), settings.context(), settings.layers(), settings.kvHeads(), settings.headDim());
+    public ModelInfo info() {
+        return ModelInfo.of(
+                config.vocabSize(), config.contextLength(), config.layers(), config.kvHeads(), config.headDim());
     }
 
     private record Norm(Tensor weight, float eps) {
-        static Norm load(Weights w, String path, Settings settings) {
-            return new Norm(w.vector(path + ".weight", settings.width()), settings.eps());
+        static Norm load(WeightLoader weights, String path, Config config) {
+            return new Norm(weights.vector(path + ".weight", config.hiddenSize()), config.normEps());
         }
 
         Tensor apply(Ops ops, Tensor x) {
@@ -150,113 +150,116 @@ public final class Qwen3Moe implements Model {
         }
     }
 
-    private record Block(Norm before, Attention attention, Norm between, Feed mlp, List<Parameter> matrices)
+    private record Block(
+            Norm inputNorm, Attention attention, Norm postAttentionNorm, FeedForward mlp, List<Parameter> matrices)
             implements Model.Block {
-        static Block load(Settings settings, Rotary rotary, int layer, Weights w) {
+        static Block load(Config config, RotaryEmbedding rotary, int layer, WeightLoader weights) {
             String path = "model.layers." + layer;
             return new Block(
-                    Norm.load(w, path + ".input_layernorm", settings),
-                    Attention.load(settings, rotary, layer, path + ".self_attn", w),
-                    Norm.load(w, path + ".post_attention_layernorm", settings),
-                    Feed.load(settings, layer, path + ".mlp", w),
-                    w.matrices(path));
+                    Norm.load(weights, path + ".input_layernorm", config),
+                    Attention.load(config, rotary, layer, path + ".self_attn", weights),
+                    Norm.load(weights, path + ".post_attention_layernorm", config),
+                    FeedForward.load(config, layer, path + ".mlp", weights),
+                    weights.matrices(path));
         }
 
         @Override
-        public Tensor forward(Ops ops, Tensor x, Batch batch, KvCache cache) {
-            Tensor y = attention.forward(ops, before.apply(ops, x), batch, cache);
-            Ops.Residual h = between.add(ops, x, y);
+        public Tensor forward(Ops ops, Tensor hiddenStates, Batch batch, KvCache cache) {
+            Tensor attended = attention.forward(ops, inputNorm.apply(ops, hiddenStates), batch, cache);
+            Ops.Residual h = postAttentionNorm.add(ops, hiddenStates, attended);
             return ops.add(h.stream(), mlp.forward(ops, h.norm()));
         }
     }
 
     private record Attention(
-            Settings settings,
+            Config config,
             int layer,
-            Projection query,
-            Projection key,
-            Projection value,
-            Projection output,
-            Norm queryNorm,
-            Norm keyNorm,
-            Rotary rotary) {
-        static Attention load(Settings s, Rotary rotary, int layer, String path, Weights w) {
-            int c = s.width();
-            int q = s.heads() * s.headDim();
-            int kv = s.kvHeads() * s.headDim();
+            Projection qProj,
+            Projection kProj,
+            Projection vProj,
+            Projection oProj,
+            Norm qNorm,
+            Norm kNorm,
+            RotaryEmbedding rotary) {
+        static Attention load(Config config, RotaryEmbedding rotary, int layer, String path, WeightLoader weights) {
+            int hiddenSize = config.hiddenSize();
+            int qDim = config.heads() * config.headDim();
+            int kvDim = config.kvHeads() * config.headDim();
             return new Attention(
-                    s,
+                    config,
                     layer,
-                    w.projection(path + ".q_proj", c, q, s.attentionBias()),
-                    w.projection(path + ".k_proj", c, kv, s.attentionBias()),
-                    w.projection(path + ".v_proj", c, kv, s.attentionBias()),
-                    w.projection(path + ".o_proj", q, c, s.attentionBias()),
-                    new Norm(w.vector(path + ".q_norm.weight", s.headDim()), s.eps()),
-                    new Norm(w.vector(path + ".k_norm.weight", s.headDim()), s.eps()),
+                    weights.projection(path + ".q_proj", hiddenSize, qDim, config.attentionBias()),
+                    weights.projection(path + ".k_proj", hiddenSize, kvDim, config.attentionBias()),
+                    weights.projection(path + ".v_proj", hiddenSize, kvDim, config.attentionBias()),
+                    weights.projection(path + ".o_proj", qDim, hiddenSize, config.attentionBias()),
+                    new Norm(weights.vector(path + ".q_norm.weight", config.headDim()), config.normEps()),
+                    new Norm(weights.vector(path + ".k_norm.weight", config.headDim()), config.normEps()),
                     rotary);
         }
 
-        Tensor forward(Ops ops, Tensor x, Batch batch, KvCache cache) {
-            List<Tensor> qkv = Projection.all(ops, x, query, key, value);
-            Tensor q = ops.splitHeads(qkv.get(0), settings.heads());
-            Tensor k = ops.splitHeads(qkv.get(1), settings.kvHeads());
-            Tensor v = ops.splitHeads(qkv.get(2), settings.kvHeads());
-            q = rotary.rotate(ops, queryNorm.apply(ops, q), batch);
-            k = rotary.rotate(ops, keyNorm.apply(ops, k), batch);
+        Tensor forward(Ops ops, Tensor hiddenStates, Batch batch, KvCache cache) {
+            List<Tensor> qkv = Projection.applyAll(ops, hiddenStates, qProj, kProj, vProj);
+            Tensor q = ops.splitHeads(qkv.get(0), config.heads());
+            Tensor k = ops.splitHeads(qkv.get(1), config.kvHeads());
+            Tensor v = ops.splitHeads(qkv.get(2), config.kvHeads());
+            q = rotary.rotate(ops, qNorm.apply(ops, q), batch);
+            k = rotary.rotate(ops, kNorm.apply(ops, k), batch);
             KvCache.Kv kv = cache.append(ops, layer, k, v, batch);
-            float scale = (float) (1 / Math.sqrt(settings.headDim()));
-            int window = layer >= settings.windowFrom() ? settings.window() : 0;
-            Tensor y = kv.attend(ops, q, batch, scale, window);
-            return output.apply(ops, ops.joinHeads(y));
+            float scale = (float) (1 / Math.sqrt(config.headDim()));
+            int window = layer >= config.firstWindowLayer() ? config.slidingWindow() : 0;
+            Tensor attended = kv.attend(ops, q, batch, scale, window);
+            return oProj.apply(ops, ops.joinHeads(attended));
         }
     }
 
-    /** What stands after attention: one MLP, or many of which each token takes a few. */
-    private interface Feed {
-        Tensor forward(Ops ops, Tensor x);
+    /** The feed-forward part of a block: one dense MLP, or a mixture of experts. */
+    private interface FeedForward {
+        Tensor forward(Ops ops, Tensor hiddenStates);
 
-        static Feed load(Settings s, int layer, String path, Weights w) {
-            return s.denseLayers().contains(layer) ? Mlp.load(s.width(), s.inner(), path, w) : Moe.load(s, path, w);
+        static FeedForward load(Config config, int layer, String path, WeightLoader weights) {
+            return config.denseLayers().contains(layer)
+                    ? Mlp.load(config.hiddenSize(), config.intermediateSize(), path, weights)
+                    : Moe.load(config, path, weights);
         }
     }
 
-    private record Mlp(Projection gate, Projection up, Projection down) implements Feed {
-        static Mlp load(int width, int inner, String path, Weights w) {
+    private record Mlp(Projection gateProj, Projection upProj, Projection downProj) implements FeedForward {
+        static Mlp load(int hiddenSize, int intermediateSize, String path, WeightLoader weights) {
             return new Mlp(
-                    w.projection(path + ".gate_proj", width, inner, false),
-                    w.projection(path + ".up_proj", width, inner, false),
-                    w.projection(path + ".down_proj", inner, width, false));
+                    weights.projection(path + ".gate_proj", hiddenSize, intermediateSize, false),
+                    weights.projection(path + ".up_proj", hiddenSize, intermediateSize, false),
+                    weights.projection(path + ".down_proj", intermediateSize, hiddenSize, false));
         }
 
         @Override
-        public Tensor forward(Ops ops, Tensor x) {
-            List<Tensor> gateUp = Projection.all(ops, x, gate, up);
-            return down.apply(ops, ops.gated(Fn.SILU, gateUp.get(0), gateUp.get(1)));
+        public Tensor forward(Ops ops, Tensor hiddenStates) {
+            List<Tensor> gateUp = Projection.applyAll(ops, hiddenStates, gateProj, upProj);
+            return downProj.apply(ops, ops.gated(Fn.SILU, gateUp.get(0), gateUp.get(1)));
         }
     }
 
-    private record Moe(Settings settings, Projection router, ExpertStack experts) implements Feed {
-        static Moe load(Settings s, String path, Weights w) {
+    private record Moe(Config config, Projection router, ExpertStack experts) implements FeedForward {
+        static Moe load(Config config, String path, WeightLoader weights) {
             return new Moe(
-                    s,
-                    w.projection(path + ".gate", s.width(), s.experts(), false),
-                    w.experts(
+                    config,
+                    weights.projection(path + ".gate", config.hiddenSize(), config.experts(), false),
+                    weights.experts(
                             path + ".experts",
-                            s.experts(),
-                            s.width(),
-                            s.expertInner(),
+                            config.experts(),
+                            config.hiddenSize(),
+                            config.moeIntermediateSize(),
                             "gate_proj",
                             "up_proj",
                             "down_proj"));
         }
 
         @Override
-        public Tensor forward(Ops ops, Tensor x) {
-            Tensor scores = ops.run(new Plain.Softmax(), router.logits(ops, x));
-            Tensor best = ops.run(new Routing.Route(settings.chosen(), 1, 1, 1), scores);
-            Tensor shares = ops.run(new Plain.Pick(), scores, best);
-            shares = settings.normalized() ? ExpertStack.normalized(ops, shares, 0) : shares;
-            return experts.forward(ops, x, best, shares);
+        public Tensor forward(Ops ops, Tensor hiddenStates) {
+            Tensor scores = ops.run(new Plain.Softmax(), router.logits(ops, hiddenStates));
+            Tensor topExperts = ops.run(new Routing.Route(config.expertsPerToken(), 1, 1, 1), scores);
+            Tensor topWeights = ops.run(new Plain.Pick(), scores, topExperts);
+            topWeights = config.normTopkProb() ? ExpertStack.normalizeWeights(ops, topWeights, 0) : topWeights;
+            return experts.forward(ops, hiddenStates, topExperts, topWeights);
         }
     }
 }

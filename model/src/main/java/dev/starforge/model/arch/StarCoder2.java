@@ -1,12 +1,12 @@
 package dev.starforge.model.arch;
 
-import dev.starforge.model.Config;
+import dev.starforge.model.JsonConfig;
 import dev.starforge.model.KvCache;
 import dev.starforge.model.Model;
 import dev.starforge.model.Parameter;
 import dev.starforge.model.layer.Projection;
-import dev.starforge.model.layer.Rotary;
-import dev.starforge.model.layer.Weights;
+import dev.starforge.model.layer.RotaryEmbedding;
+import dev.starforge.model.layer.WeightLoader;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.op.Batch;
 import dev.starforge.tensor.op.Fn;
@@ -30,65 +30,65 @@ public final class StarCoder2 implements Model {
             "c_fc",
             "c_proj");
 
-    private final Settings settings;
-    private final Rotary rotary;
-    private final Tensor embedding;
+    private final Config config;
+    private final RotaryEmbedding rotary;
+    private final Tensor embedTokens;
     private final List<Model.Block> blocks = new ArrayList<>();
     private final Norm norm;
-    private final Projection head;
+    private final Projection lmHead;
 
-    record Settings(
-            int vocabulary,
-            int context,
-            int width,
-            int inner,
+    record Config(
+            int vocabSize,
+            int contextLength,
+            int hiddenSize,
+            int intermediateSize,
             int layers,
             int heads,
             int kvHeads,
             int headDim,
-            int window,
-            float eps,
+            int slidingWindow,
+            float normEps,
             boolean bias,
-            boolean tied) {
-        static Settings of(Config config) {
-            if (!config.text("hidden_act", "gelu_pytorch_tanh").equals("gelu_pytorch_tanh")) {
-                throw config.wrong("hidden_act", "gelu_pytorch_tanh");
+            boolean tieWordEmbeddings) {
+        static Config of(JsonConfig json) {
+            if (!json.string("hidden_act", "gelu_pytorch_tanh").equals("gelu_pytorch_tanh")) {
+                throw json.invalid("hidden_act", "gelu_pytorch_tanh");
             }
-            int width = config.size("hidden_size");
-            int heads = config.size("num_attention_heads");
-            return new Settings(
-                    config.size("vocab_size"),
-                    Rotary.context(config),
-                    width,
-                    config.size("intermediate_size"),
-                    config.size("num_hidden_layers"),
+            int hiddenSize = json.size("hidden_size");
+            int heads = json.size("num_attention_heads");
+            return new Config(
+                    json.size("vocab_size"),
+                    RotaryEmbedding.contextLength(json),
+                    hiddenSize,
+                    json.size("intermediate_size"),
+                    json.size("num_hidden_layers"),
                     heads,
-                    config.size("num_key_value_heads", heads),
-                    config.size("head_dim", width / heads),
-                    config.window(),
-                    (float) config.number("norm_epsilon", 1e-5),
-                    config.flag("use_bias", true),
-                    config.flag("tie_word_embeddings", true));
+                    json.size("num_key_value_heads", heads),
+                    json.size("head_dim", hiddenSize / heads),
+                    json.slidingWindow(),
+                    (float) json.number("norm_epsilon", 1e-5),
+                    json.bool("use_bias", true),
+                    json.bool("tie_word_embeddings", true));
         }
     }
 
-    StarCoder2(Config config, Weights w) {
-        settings = Settings.of(config);
-        int c = settings.width();
-        embedding = w.matrix("model.embed_tokens.weight", settings.vocabulary(), c);
-        rotary = Rotary.load(config, settings.headDim(), w);
-        for (int layer = 0; layer < settings.layers(); layer++) {
-            blocks.add(Block.load(settings, rotary, layer, w));
+    StarCoder2(JsonConfig json, WeightLoader weights) {
+        config = Config.of(json);
+        int hiddenSize = config.hiddenSize();
+        embedTokens = weights.matrix("model.embed_tokens.weight", config.vocabSize(), hiddenSize);
+        rotary = RotaryEmbedding.load(json, config.headDim(), weights);
+        for (int layer = 0; layer < config.layers(); layer++) {
+            blocks.add(Block.load(config, rotary, layer, weights));
         }
-        norm = Norm.load(w, "model.norm", settings);
-        head = settings.tied()
-                ? new Projection.Linear(embedding)
-                : w.projection("lm_head", c, settings.vocabulary(), false);
+        norm = Norm.load(weights, "model.norm", config);
+        lmHead = config.tieWordEmbeddings()
+                ? new Projection.Linear(embedTokens)
+                : weights.projection("lm_head", hiddenSize, config.vocabSize(), false);
     }
 
     @Override
     public Tensor embed(Ops ops, Batch batch) {
-        return ops.embed(embedding, batch.ids());
+        return ops.embed(embedTokens, batch.ids());
     }
 
     @Override
@@ -97,37 +97,33 @@ public final class StarCoder2 implements Model {
     }
 
     @Override
-    public Tensor normalize(Ops ops, Tensor x) {
+    public Tensor finalNorm(Ops ops, Tensor x) {
         return norm.apply(ops, x);
     }
 
     @Override
     public Tensor logits(Ops ops, Tensor hidden) {
-        return head.logits(ops, hidden);
+        return lmHead.logits(ops, hidden);
     }
 
     @Override
-    public int regime(int length) {
+    public int ropeRegime(int length) {
         return rotary.regime(length);
     }
 
     @Override
-    public Facts facts() {
-        return Facts.of(
-                        settings.vocabulary(),
-                        settings.context(),
-                        settings.layers(),
-                        settings.kvHeads(),
-                        settings.headDim())
-                .withWindow(settings.window());
+    public ModelInfo info() {
+        return ModelInfo.of(
+                        config.vocabSize(), config.contextLength(), config.layers(), config.kvHeads(), config.headDim())
+                .withWindow(config.slidingWindow());
     }
 
     private record Norm(Tensor weight, Tensor bias, float eps) {
-        static Norm load(Weights w, String path, Settings settings) {
+        static Norm load(WeightLoader weights, String path, Config config) {
             return new Norm(
-                    w.vector(path + ".weight", settings.width()),
-                    w.vector(path + ".bias", settings.width()),
-                    settings.eps());
+                    weights.vector(path + ".weight", config.hiddenSize()),
+                    weights.vector(path + ".bias", config.hiddenSize()),
+                    config.normEps());
         }
 
         Tensor apply(Ops ops, Tensor x) {
@@ -139,70 +135,71 @@ public final class StarCoder2 implements Model {
         }
     }
 
-    private record Block(Norm before, Attention attention, Norm between, Mlp mlp, List<Parameter> matrices)
+    private record Block(Norm inputNorm, Attention attention, Norm postAttentionNorm, Mlp mlp, List<Parameter> matrices)
             implements Model.Block {
-        static Block load(Settings settings, Rotary rotary, int layer, Weights w) {
+        static Block load(Config config, RotaryEmbedding rotary, int layer, WeightLoader weights) {
             String path = "model.layers." + layer;
             return new Block(
-                    Norm.load(w, path + ".input_layernorm", settings),
-                    Attention.load(settings, rotary, layer, path + ".self_attn", w),
-                    Norm.load(w, path + ".post_attention_layernorm", settings),
-                    Mlp.load(settings, path + ".mlp", w),
-                    w.matrices(path));
+                    Norm.load(weights, path + ".input_layernorm", config),
+                    Attention.load(config, rotary, layer, path + ".self_attn", weights),
+                    Norm.load(weights, path + ".post_attention_layernorm", config),
+                    Mlp.load(config, path + ".mlp", weights),
+                    weights.matrices(path));
         }
 
         @Override
-        public Tensor forward(Ops ops, Tensor x, Batch batch, KvCache cache) {
-            Tensor y = attention.forward(ops, before.apply(ops, x), batch, cache);
-            return mlp.addTo(ops, between.add(ops, x, y));
+        public Tensor forward(Ops ops, Tensor hiddenStates, Batch batch, KvCache cache) {
+            Tensor attended = attention.forward(ops, inputNorm.apply(ops, hiddenStates), batch, cache);
+            return mlp.addTo(ops, postAttentionNorm.add(ops, hiddenStates, attended));
         }
     }
 
     private record Attention(
-            Settings settings,
+            Config config,
             int layer,
-            Projection query,
-            Projection key,
-            Projection value,
-            Projection output,
-            Rotary rotary) {
-        static Attention load(Settings s, Rotary rotary, int layer, String path, Weights w) {
-            int c = s.width();
-            int q = s.heads() * s.headDim();
-            int kv = s.kvHeads() * s.headDim();
+            Projection qProj,
+            Projection kProj,
+            Projection vProj,
+            Projection oProj,
+            RotaryEmbedding rotary) {
+        static Attention load(Config config, RotaryEmbedding rotary, int layer, String path, WeightLoader weights) {
+            int hiddenSize = config.hiddenSize();
+            int qDim = config.heads() * config.headDim();
+            int kvDim = config.kvHeads() * config.headDim();
             return new Attention(
-                    s,
+                    config,
                     layer,
-                    w.projection(path + ".q_proj", c, q, s.bias()),
-                    w.projection(path + ".k_proj", c, kv, s.bias()),
-                    w.projection(path + ".v_proj", c, kv, s.bias()),
-                    w.projection(path + ".o_proj", q, c, s.bias()),
+                    weights.projection(path + ".q_proj", hiddenSize, qDim, config.bias()),
+                    weights.projection(path + ".k_proj", hiddenSize, kvDim, config.bias()),
+                    weights.projection(path + ".v_proj", hiddenSize, kvDim, config.bias()),
+                    weights.projection(path + ".o_proj", qDim, hiddenSize, config.bias()),
                     rotary);
         }
 
-        Tensor forward(Ops ops, Tensor x, Batch batch, KvCache cache) {
-            List<Tensor> qkv = Projection.all(ops, x, query, key, value);
-            Tensor q = ops.splitHeads(qkv.get(0), settings.heads());
-            Tensor k = ops.splitHeads(qkv.get(1), settings.kvHeads());
-            Tensor v = ops.splitHeads(qkv.get(2), settings.kvHeads());
+        Tensor forward(Ops ops, Tensor hiddenStates, Batch batch, KvCache cache) {
+            List<Tensor> qkv = Projection.applyAll(ops, hiddenStates, qProj, kProj, vProj);
+            Tensor q = ops.splitHeads(qkv.get(0), config.heads());
+            Tensor k = ops.splitHeads(qkv.get(1), config.kvHeads());
+            Tensor v = ops.splitHeads(qkv.get(2), config.kvHeads());
             q = rotary.rotate(ops, q, batch);
             k = rotary.rotate(ops, k, batch);
             KvCache.Kv kv = cache.append(ops, layer, k, v, batch);
-            float scale = (float) (1 / Math.sqrt(settings.headDim()));
-            Tensor y = kv.attend(ops, q, batch, scale, settings.window());
-            return output.apply(ops, ops.joinHeads(y));
+            float scale = (float) (1 / Math.sqrt(config.headDim()));
+            Tensor attended = kv.attend(ops, q, batch, scale, config.slidingWindow());
+            return oProj.apply(ops, ops.joinHeads(attended));
         }
     }
 
-    private record Mlp(Projection up, Projection down) {
-        static Mlp load(Settings s, String path, Weights w) {
+    private record Mlp(Projection cFc, Projection cProj) {
+        static Mlp load(Config config, String path, WeightLoader weights) {
             return new Mlp(
-                    w.projection(path + ".c_fc", s.width(), s.inner(), s.bias()),
-                    w.projection(path + ".c_proj", s.inner(), s.width(), s.bias()));
+                    weights.projection(path + ".c_fc", config.hiddenSize(), config.intermediateSize(), config.bias()),
+                    weights.projection(
+                            path + ".c_proj", config.intermediateSize(), config.hiddenSize(), config.bias()));
         }
 
         Tensor addTo(Ops ops, Ops.Residual h) {
-            return down.addTo(ops, h.stream(), up.activate(ops, Fn.GELU_TANH, h.norm()));
+            return cProj.addTo(ops, h.stream(), cFc.activate(ops, Fn.GELU_TANH, h.norm()));
         }
     }
 }

@@ -42,11 +42,11 @@ public final class GgufConversion {
         NullOps shapes = new NullOps(device, Precision.FLOAT32, Fallback.QUIET);
         Map<String, Shape> tensors = files.spec().tensors(shapes.scope());
         tensors.forEach((name, shape) -> {
-            if (!files.source().holds(name, shape)) {
+            if (!files.weights().has(name, shape)) {
                 throw new ModelException(
                         files.path(),
                         "tensor " + name + ": the config asks for " + shape + ", the file has "
-                                + files.source().shape(name));
+                                + files.weights().shape(name));
             }
         });
         Map<String, String> stored = new HashMap<>();
@@ -54,7 +54,7 @@ public final class GgufConversion {
         return new GgufExport(
                 files.config(),
                 tensors,
-                name -> (first, out, count) -> files.source().read(name, first, out, count),
+                name -> (first, out, count) -> files.weights().read(name, first, out, count),
                 name -> format(dtype.isEmpty() ? stored.getOrDefault(name, "F32") : dtype));
     }
 

@@ -1,14 +1,14 @@
 package dev.starforge.model.convert;
 
-import dev.starforge.model.Config;
+import dev.starforge.model.JsonConfig;
 import dev.starforge.model.ModelException;
-import dev.starforge.model.file.SafetensorsWriter.Values;
+import dev.starforge.model.file.SafetensorsWriter.FloatReader;
 import dev.starforge.model.gguf.GgufConfig;
 import dev.starforge.model.gguf.GgufNames;
 import dev.starforge.model.gguf.GgufSource;
 import dev.starforge.model.gguf.GgufValue;
 import dev.starforge.model.gguf.GgufWriter;
-import dev.starforge.model.layer.Rotary;
+import dev.starforge.model.layer.RotaryEmbedding;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.codec.BlockFormat;
 import java.nio.file.Path;
@@ -31,7 +31,7 @@ public final class GgufExport {
     private static final int SIGMOID = 2;
     private static final int SOFTMAX = 1;
 
-    private final Config config;
+    private final JsonConfig config;
     private final String type;
     private final String architecture;
     private final Map<String, Shape> tensors;
@@ -40,18 +40,18 @@ public final class GgufExport {
     private final List<String> notes = new ArrayList<>();
 
     /** Tensors by HF's names, piece by piece. */
-    private final Function<String, Values> values;
+    private final Function<String, FloatReader> values;
 
     /** How a matrix is written. */
     private final Function<String, BlockFormat> formats;
 
     public GgufExport(
-            Config config,
+            JsonConfig config,
             Map<String, Shape> tensors,
-            Function<String, Values> values,
+            Function<String, FloatReader> values,
             Function<String, BlockFormat> formats) {
         this.config = config;
-        this.type = config.text("model_type");
+        this.type = config.string("model_type");
         this.architecture = GgufNames.architecture(type);
         this.tensors = tensors;
         this.values = values;
@@ -71,9 +71,9 @@ public final class GgufExport {
     /** What the file is to hold. */
     GgufContents contents(String name, Map<String, GgufValue> vocabulary) {
         refuseWhatDiffers();
-        metadata.put("general.architecture", GgufValue.text(architecture));
-        metadata.put("general.type", GgufValue.text("model"));
-        metadata.put("general.name", GgufValue.text(name));
+        metadata.put("general.architecture", GgufValue.string(architecture));
+        metadata.put("general.type", GgufValue.string("model"));
+        metadata.put("general.name", GgufValue.string(name));
         settings();
         rope();
         tensors();
@@ -92,32 +92,32 @@ public final class GgufExport {
     }
 
     private void refuseWhatDiffers() {
-        boolean normalized = config.flag("norm_topk_prob", type.equals("deepseek_v3"));
+        boolean normalized = config.bool("norm_topk_prob", type.equals("deepseek_v3"));
         if ((type.equals("qwen2_moe") || type.equals("deepseek")) && normalized
                 || type.equals("qwen3_moe") && !normalized) {
-            throw config.wrong("norm_topk_prob", !normalized + ", since llama.cpp takes that for granted");
+            throw config.invalid("norm_topk_prob", !normalized + ", since llama.cpp takes that for granted");
         }
         if (type.startsWith("qwen2_") || type.startsWith("qwen3_")) {
             if (!config.integers("mlp_only_layers").isEmpty()) {
-                throw config.wrong("mlp_only_layers", "none, since llama.cpp has experts in every layer of " + type);
+                throw config.invalid("mlp_only_layers", "none, since llama.cpp has experts in every layer of " + type);
             }
         }
         if (type.equals("deepseek_v2") && grouped()) {
-            throw config.wrong("topk_method", "greedy, since llama.cpp ranks groups by their two best experts");
+            throw config.invalid("topk_method", "greedy, since llama.cpp ranks groups by their two best experts");
         }
-        if (config.flag("use_sliding_window", false)) {
-            throw config.wrong("use_sliding_window", "false, since GGUF has no word for windows of some layers");
+        if (config.bool("use_sliding_window", false)) {
+            throw config.invalid("use_sliding_window", "false, since GGUF has no word for windows of some layers");
         }
-        if (type.equals("starcoder2") && !config.flag("use_bias", true)) {
-            throw config.wrong("use_bias", "true, since llama.cpp asks for the biases of " + type);
+        if (type.equals("starcoder2") && !config.bool("use_bias", true)) {
+            throw config.invalid("use_bias", "true, since llama.cpp asks for the biases of " + type);
         }
         if (type.equals("phi") && !tensors.containsKey("lm_head.weight")) {
-            throw config.wrong("tie_word_embeddings", "false, since llama.cpp asks for the output of " + type);
+            throw config.invalid("tie_word_embeddings", "false, since llama.cpp asks for the output of " + type);
         }
     }
 
     private boolean grouped() {
-        return !config.text("topk_method", "greedy").equals("greedy") && config.size("n_group", 1) > 1;
+        return !config.string("topk_method", "greedy").equals("greedy") && config.size("n_group", 1) > 1;
     }
 
     private boolean latent() {
@@ -125,9 +125,9 @@ public final class GgufExport {
     }
 
     /** What llama.cpp's converter does not write, although it reads it. */
-    private boolean isLeftOut(GgufNames.Setting setting) {
+    private boolean isLeftOut(GgufNames.ConfigKey setting) {
         return switch (setting.hf()) {
-            case "sliding_window" -> config.window() == 0;
+            case "sliding_window" -> config.slidingWindow() == 0;
             case "n_group", "topk_group" -> !type.equals("deepseek_v3");
             case "norm_topk_prob" -> !latent();
             default -> false;
@@ -135,16 +135,16 @@ public final class GgufExport {
     }
 
     private void settings() {
-        for (GgufNames.Setting setting : GgufNames.settings(type)) {
+        for (GgufNames.ConfigKey setting : GgufNames.configKeys(type)) {
             if (!config.has(setting.hf()) || isLeftOut(setting) || metadata.containsKey(key(setting.gguf()))) {
                 continue;
             }
             put(
                     setting.gguf(),
                     switch (setting.kind()) {
-                        case WHOLE -> GgufValue.u32(config.integer(setting.hf()));
-                        case REAL -> GgufValue.f32((float) config.number(setting.hf()));
-                        case FLAG -> GgufValue.flag(config.flag(setting.hf(), false));
+                        case INT -> GgufValue.u32(config.integer(setting.hf()));
+                        case FLOAT -> GgufValue.f32((float) config.number(setting.hf()));
+                        case BOOL -> GgufValue.bool(config.bool(setting.hf(), false));
                     });
         }
         int heads = config.size("num_attention_heads");
@@ -175,7 +175,7 @@ public final class GgufExport {
             throw new ModelException(config.path(), "says nothing of the norms' epsilon, which a GGUF file must");
         }
         if (metadata.containsKey(key("attention.sliding_window"))) {
-            notes.add("llama.cpp has no sliding window in " + architecture + ": texts beyond " + config.window()
+            notes.add("llama.cpp has no sliding window in " + architecture + ": texts beyond " + config.slidingWindow()
                     + " tokens differ there");
         }
     }
@@ -201,28 +201,28 @@ public final class GgufExport {
         }
         int heads = config.size("num_attention_heads");
         int head = config.size("head_dim", config.size("kv_channels", config.size("hidden_size") / heads));
-        return type.startsWith("phi") ? (int) (head * Rotary.share(config)) : head;
+        return type.startsWith("phi") ? (int) (head * RotaryEmbedding.partialRotaryFactor(config)) : head;
     }
 
     private void rope() {
-        Config rope = Rotary.section(config);
-        put("rope.freq_base", GgufValue.f32((float) Rotary.theta(config)));
-        String scaling = rope.text("rope_type", rope.text("type", "default"));
+        JsonConfig rope = RotaryEmbedding.section(config);
+        put("rope.freq_base", GgufValue.f32((float) RotaryEmbedding.theta(config)));
+        String scaling = rope.string("rope_type", rope.string("type", "default"));
         switch (scaling) {
             case "default" -> {}
             case "linear" -> {
-                put("rope.scaling.type", GgufValue.text("linear"));
+                put("rope.scaling.type", GgufValue.string("linear"));
                 put("rope.scaling.factor", GgufValue.f32((float) rope.number("factor")));
             }
             case "yarn" -> yarn(rope);
-            case "llama3" -> divisors("rope_freqs.weight", Rotary.divisors(config, ropeDims()));
+            case "llama3" -> divisors("rope_freqs.weight", RotaryEmbedding.frequencyDivisors(config, ropeDims()));
             case "longrope", "su" -> {
                 divisors("rope_factors_long.weight", floats(rope.numbers("long_factor")));
                 divisors("rope_factors_short.weight", floats(rope.numbers("short_factor")));
-                put("rope.scaling.type", GgufValue.text("longrope"));
-                put("rope.scaling.attn_factor", GgufValue.f32(Rotary.magnitude(config, ropeDims())));
+                put("rope.scaling.type", GgufValue.string("longrope"));
+                put("rope.scaling.attn_factor", GgufValue.f32(RotaryEmbedding.attentionFactor(config, ropeDims())));
             }
-            default -> throw rope.wrong("rope_type", "default, linear, yarn, llama3 or longrope: GGUF has no other");
+            default -> throw rope.invalid("rope_type", "default, linear, yarn, llama3 or longrope: GGUF has no other");
         }
         if (List.of("yarn", "longrope", "su").contains(scaling) || type.equals("phi3")) {
             int made = config.size("original_max_position_embeddings", config.size("max_position_embeddings"));
@@ -232,15 +232,15 @@ public final class GgufExport {
         }
     }
 
-    private void yarn(Config rope) {
+    private void yarn(JsonConfig rope) {
         if (rope.has("attention_factor")) {
-            throw rope.wrong("attention_factor", "none, since llama.cpp computes it");
+            throw rope.invalid("attention_factor", "none, since llama.cpp computes it");
         }
         if (rope.number("mscale", 1) != rope.number("mscale_all_dim", rope.number("mscale", 1))
                 || rope.has("mscale") != rope.has("mscale_all_dim")) {
-            throw rope.wrong("mscale", "the same as mscale_all_dim, since GGUF has one number for both");
+            throw rope.invalid("mscale", "the same as mscale_all_dim, since GGUF has one number for both");
         }
-        put("rope.scaling.type", GgufValue.text("yarn"));
+        put("rope.scaling.type", GgufValue.string("yarn"));
         put("rope.scaling.factor", GgufValue.f32((float) rope.number("factor")));
         put("rope.scaling.yarn_beta_fast", GgufValue.f32((float) rope.number("beta_fast", 32)));
         put("rope.scaling.yarn_beta_slow", GgufValue.f32((float) rope.number("beta_slow", 1)));
@@ -296,8 +296,8 @@ public final class GgufExport {
     }
 
     /** Experts one after another. */
-    private Values stack(List<String> names, long size) {
-        List<Values> experts = names.stream().map(values).toList();
+    private FloatReader stack(List<String> names, long size) {
+        List<FloatReader> experts = names.stream().map(values).toList();
         return (first, out, count) -> {
             for (int done = 0; done < count; ) {
                 long at = (first + done) % size;
@@ -320,7 +320,7 @@ public final class GgufExport {
     }
 
     /** Rows of Llama's queries and keys change places within their head, so whole heads are read. */
-    private Values reordered(String name, Shape shape) {
+    private FloatReader reordered(String name, Shape shape) {
         boolean query = name.contains(".self_attn.q_proj.");
         if (!GgufNames.pairsAreAdjacent(architecture) || !query && !name.contains(".self_attn.k_proj.")) {
             return values.apply(name);
@@ -329,7 +329,7 @@ public final class GgufExport {
         int width = shape.rank() == 1 ? 1 : Math.toIntExact(shape.last());
         int rows = Math.toIntExact(shape.dim(0)) / (query ? heads : config.size("num_key_value_heads", heads));
         long head = (long) rows * width;
-        Values stored = values.apply(name);
+        FloatReader stored = values.apply(name);
         return (first, out, count) -> {
             long begin = first / head * head;
             float[] whole = new float[Math.toIntExact(Math.ceilDiv(first + count, head) * head - begin)];
@@ -364,7 +364,7 @@ public final class GgufExport {
     }
 
     /** A tensor that is made whole when its first piece is wanted, and let go with its last. */
-    public static Values whole(Supplier<float[]> made) {
+    public static FloatReader whole(Supplier<float[]> made) {
         float[][] whole = {{}};
         return (first, out, count) -> {
             if (whole[0].length == 0) {

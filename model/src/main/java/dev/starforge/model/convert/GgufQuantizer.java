@@ -37,10 +37,10 @@ public record GgufQuantizer(Path model, GgufFileType type, boolean requantize, D
      * @param tensors in the order of the file
      * @param notes what a reader of the file should know
      */
-    public record Result(List<QuantizedTensor> tensors, List<String> notes) {}
+    public record QuantizedModel(List<QuantizationReport> tensors, List<String> notes) {}
 
     /** Told after each tensor, of bytes. */
-    public interface Progress {
+    public interface QuantizeProgress {
         void at(String tensor, long done, long total);
     }
 
@@ -49,17 +49,17 @@ public record GgufQuantizer(Path model, GgufFileType type, boolean requantize, D
      *
      * @param vocabulary the metadata of a folder's tokenizer; those of a file stay
      */
-    public Result write(Path out, Map<String, GgufValue> vocabulary, Progress progress) {
+    public QuantizedModel write(Path out, Map<String, GgufValue> vocabulary, QuantizeProgress progress) {
         try (ModelFiles files = ModelFiles.open(model)) {
-            GgufContents contents = (files.stored() instanceof GgufSource source
+            GgufContents contents = (files.fileWeights() instanceof GgufSource source
                             ? GgufContents.of(source.file())
                             : GgufConversion.export(files, "", device).contents(GgufConversion.name(model), vocabulary))
                     .with("general.file_type", GgufValue.u32(type.id()))
                     .with("general.quantization_version", GgufValue.u32(2));
             refuseRounded(files, contents);
             Map<String, TensorQuantizer> quantizers = new HashMap<>();
-            List<GgufWriter.Entry> entries = new ArrayList<>();
-            GgufFileType.Mixture mixture = mixture(files, contents);
+            List<GgufWriter.GgufEntry> entries = new ArrayList<>();
+            GgufFileType.QuantizationMix mixture = mixture(files, contents);
             for (GgufTensor tensor : contents.tensors()) {
                 BlockFormat wanted = GgufFileType.quantizes(tensor.name(), tensor.shape())
                         ? mixture.wanted(tensor.name(), tensor.shape())
@@ -73,22 +73,22 @@ public record GgufQuantizer(Path model, GgufFileType type, boolean requantize, D
                     entries.add(quantizer.entry());
                 }
             }
-            List<String> lines = new GgufResume(out, contents.metadata(), entries, inputs(), BETWEEN_SYNCS)
+            List<String> lines = new ResumableGgufWriter(out, contents.metadata(), entries, inputs(), BETWEEN_SYNCS)
                     .write(entry -> line(entry, quantizers), progress);
-            return new Result(lines.stream().map(QuantizedTensor::of).toList(), contents.notes());
+            return new QuantizedModel(lines.stream().map(QuantizationReport::of).toList(), contents.notes());
         }
     }
 
-    private static String line(GgufWriter.Entry entry, Map<String, TensorQuantizer> quantizers) {
+    private static String line(GgufWriter.GgufEntry entry, Map<String, TensorQuantizer> quantizers) {
         TensorQuantizer quantizer = quantizers.get(entry.name());
-        return (quantizer == null ? QuantizedTensor.unchanged(entry) : quantizer.result()).json();
+        return (quantizer == null ? QuantizationReport.unchanged(entry) : quantizer.result()).json();
     }
 
-    private GgufFileType.Mixture mixture(ModelFiles files, GgufContents contents) {
+    private GgufFileType.QuantizationMix mixture(ModelFiles files, GgufContents contents) {
         boolean tied = contents.tensors().stream().noneMatch(each -> each.name().equals("output.weight"));
         String key = GgufNames.architecture(files.architecture()) + ".expert_count";
-        int experts = contents.metadata().get(key) instanceof GgufValue.Whole whole ? (int) whole.value() : 0;
-        return new GgufFileType.Mixture(type, files.config().size("num_hidden_layers"), experts, tied);
+        int experts = contents.metadata().get(key) instanceof GgufValue.IntValue whole ? (int) whole.value() : 0;
+        return new GgufFileType.QuantizationMix(type, files.config().size("num_hidden_layers"), experts, tied);
     }
 
     /** Rounded twice, weights are worse than rounded once from what they were. */

@@ -1,6 +1,6 @@
 package dev.starforge.model.convert;
 
-import dev.starforge.model.file.SafetensorsWriter.Values;
+import dev.starforge.model.file.SafetensorsWriter.FloatReader;
 import dev.starforge.model.gguf.GgufFile;
 import dev.starforge.model.gguf.GgufWriter;
 import dev.starforge.tensor.Shape;
@@ -12,14 +12,14 @@ import dev.starforge.tensor.codec.BlockFormat;
  * @param asStored how it is written where nothing is to change
  * @param values its numbers, in whole rows
  */
-record GgufTensor(GgufWriter.Entry asStored, Values values) {
-    static GgufTensor of(String name, BlockFormat format, Shape shape, Values values) {
-        return new GgufTensor(GgufWriter.Entry.of(name, format, shape, values), values);
+record GgufTensor(GgufWriter.GgufEntry asStored, FloatReader values) {
+    static GgufTensor of(String name, BlockFormat format, Shape shape, FloatReader values) {
+        return new GgufTensor(GgufWriter.GgufEntry.of(name, format, shape, values), values);
     }
 
-    static GgufTensor of(GgufFile file, GgufFile.Stored stored) {
+    static GgufTensor of(GgufFile file, GgufFile.GgufTensorInfo stored) {
         return new GgufTensor(
-                GgufWriter.Entry.copy(file, stored),
+                GgufWriter.GgufEntry.copy(file, stored),
                 (first, out, count) -> file.readFloats(stored, first, out, 0, count));
     }
 

@@ -1,6 +1,6 @@
 package dev.starforge.model.convert;
 
-import dev.starforge.model.Config;
+import dev.starforge.model.JsonConfig;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.arch.Architecture;
 import dev.starforge.model.arch.Architectures;
@@ -16,8 +16,8 @@ import tools.jackson.databind.node.ObjectNode;
 public final class HfConfig {
     private HfConfig() {}
 
-    public static String of(Config config, String dtype, Map<String, Integer> tokens) {
-        String type = config.text("model_type");
+    public static String of(JsonConfig config, String dtype, Map<String, Integer> tokens) {
+        String type = config.string("model_type");
         Architecture architecture = Architectures.of(config);
         if (!architecture.hasHfClass()) {
             throw new ModelException(
@@ -40,7 +40,7 @@ public final class HfConfig {
     }
 
     /** Said in full: HF asks for the context of a table of factors, and for the share of a head that is rotated beside them. */
-    private static void rope(ObjectNode node, Config config) {
+    private static void rope(ObjectNode node, JsonConfig config) {
         ObjectNode rope = (ObjectNode) node.path("rope_parameters");
         if (!rope.has("rope_type")) {
             rope.put("rope_type", "default");

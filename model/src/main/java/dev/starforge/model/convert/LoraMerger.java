@@ -1,6 +1,6 @@
 package dev.starforge.model.convert;
 
-import dev.starforge.model.Config;
+import dev.starforge.model.JsonConfig;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.Quantization;
 import dev.starforge.model.file.SafetensorsWriter;
@@ -10,7 +10,7 @@ import dev.starforge.model.gguf.GgufSource;
 import dev.starforge.model.gguf.GgufValue;
 import dev.starforge.model.gguf.GgufWriter;
 import dev.starforge.model.layer.Projection;
-import dev.starforge.model.layer.Weights;
+import dev.starforge.model.layer.WeightLoader;
 import dev.starforge.model.load.ModelFiles;
 import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.tensor.DType;
@@ -66,8 +66,8 @@ public final class LoraMerger implements AutoCloseable {
     private final Scope scope;
     private final LoraAdapter adapter;
     private final Map<String, Shape> tensors;
-    private final Map<String, LoraAdapter.Update> stacks = new HashMap<>();
-    private final Map<String, LoraAdapter.Update> loaded = new HashMap<>();
+    private final Map<String, LoraAdapter.LoraUpdate> stacks = new HashMap<>();
+    private final Map<String, LoraAdapter.LoraUpdate> loaded = new HashMap<>();
 
     /**
      * Opens a base and its adapter, and makes sure that every update finds its projection.
@@ -77,7 +77,7 @@ public final class LoraMerger implements AutoCloseable {
     public LoraMerger(Path base, Path adapter, Quantization onto, Device device) {
         this.base = base;
         this.device = device;
-        files = ModelFiles.open(base).asBase(onto);
+        files = ModelFiles.open(base).quantized(onto);
         scope = new Scope(device);
         try {
             NullOps shapes = new NullOps(device, Precision.FLOAT32, Fallback.QUIET);
@@ -85,7 +85,7 @@ public final class LoraMerger implements AutoCloseable {
             try (LoraAdapter planned =
                     LoraAdapter.open(adapter, new NullOps(device, Precision.FLOAT32, Fallback.QUIET).scope())) {
                 files.load(shapes.scope(), Precision.FLOAT32, planned); // throws where they do not fit
-                planned.made().stream()
+                planned.loraUpdates().stream()
                         .filter(update -> update.experts() > 0)
                         .forEach(update -> stacks.put(update.path() + update.outer(), update));
             }
@@ -105,7 +105,7 @@ public final class LoraMerger implements AutoCloseable {
 
     /** Whether a tensor is written with other numbers than its file has. */
     private boolean changes(String name) {
-        return updates(name) || files.source().rounds(name);
+        return updates(name) || files.weights().changesValues(name);
     }
 
     private static String path(String name) {
@@ -119,7 +119,7 @@ public final class LoraMerger implements AutoCloseable {
             return Optional.empty();
         }
         boolean outer = List.of("down_proj", "w2").contains(matcher.group(3));
-        LoraAdapter.Update update = stacks.get(matcher.group(1) + outer);
+        LoraAdapter.LoraUpdate update = stacks.get(matcher.group(1) + outer);
         return update == null
                 ? Optional.empty()
                 : Optional.of(new OfStack(
@@ -128,14 +128,14 @@ public final class LoraMerger implements AutoCloseable {
                         !outer && List.of("up_proj", "w3").contains(matcher.group(3))));
     }
 
-    private record OfStack(LoraAdapter.Update update, int expert, boolean up) {}
+    private record OfStack(LoraAdapter.LoraUpdate update, int expert, boolean up) {}
 
     /** A whole tensor as HF has it, with its update. */
     private float[] merged(String name) {
         Shape shape = Objects.requireNonNull(tensors.get(name), name);
         try (Scope step = new Scope(device)) {
             Ops ops = device.ops(step, Precision.FLOAT32, Fallback.QUIET);
-            Tensor w = Weights.load(files.source(), name, new Spec(DType.F32, shape), step);
+            Tensor w = WeightLoader.load(files.weights(), name, new Spec(DType.F32, shape), step);
             if (shape.rank() != 2 || !updates(name)) {
                 return device.floats(w);
             }
@@ -155,9 +155,9 @@ public final class LoraMerger implements AutoCloseable {
 
     /** scale * B A of one expert: a [experts * rank, in], b [out, rank * experts] with the expert running fastest. */
     private Tensor delta(Ops ops, OfStack part, Shape shape) {
-        LoraAdapter.Update planned = part.update();
+        LoraAdapter.LoraUpdate planned = part.update();
         int experts = planned.experts();
-        LoraAdapter.Update update = stack(planned);
+        LoraAdapter.LoraUpdate update = stack(planned);
         long rank = update.a().dim(0) / experts;
         long in = update.a().dim(1);
         long out = update.b().dim(0);
@@ -168,12 +168,12 @@ public final class LoraMerger implements AutoCloseable {
         return ops.scale(ops.run(new Plain.MatMul(false, false), b, a), update.scale());
     }
 
-    private LoraAdapter.Update stack(LoraAdapter.Update planned) {
+    private LoraAdapter.LoraUpdate stack(LoraAdapter.LoraUpdate planned) {
         return loaded.computeIfAbsent(planned.path() + planned.outer(), key -> {
             int in = Math.toIntExact(planned.a().dim(1));
             int out = Math.toIntExact(planned.b().dim(0));
             adapter.updates().expertUpdates(planned.path(), planned.experts(), in, out, planned.outer());
-            return adapter.made().getLast();
+            return adapter.loraUpdates().getLast();
         });
     }
 
@@ -187,11 +187,12 @@ public final class LoraMerger implements AutoCloseable {
             exportFolder(folder, dtype.isEmpty() ? "F32" : dtype, shardBytes);
             return;
         }
-        List<SafetensorsWriter.Entry> entries = new ArrayList<>();
-        for (ModelFiles.Stored stored : files.tensors()) {
+        List<SafetensorsWriter.SafetensorsEntry> entries = new ArrayList<>();
+        for (ModelFiles.TensorInfo stored : files.tensors()) {
             boolean plain = List.of("F32", "BF16", "F16").contains(stored.dtype());
             String type = !dtype.isEmpty() ? dtype : plain ? stored.dtype() : "F32";
-            entries.add(SafetensorsWriter.Entry.of(stored.name(), type, stored.shape(), values(stored.name())));
+            entries.add(
+                    SafetensorsWriter.SafetensorsEntry.of(stored.name(), type, stored.shape(), values(stored.name())));
         }
         try {
             Files.createDirectories(folder);
@@ -202,7 +203,7 @@ public final class LoraMerger implements AutoCloseable {
                 }
             }
             if (files.config().has("quantization_config")) { // decoded, they no longer are
-                Config plain = files.config().without("quantization_config");
+                JsonConfig plain = files.config().without("quantization_config");
                 Files.writeString(folder.resolve("config.json"), plain.json() + "\n");
             }
         } catch (IOException failure) {
@@ -213,7 +214,7 @@ public final class LoraMerger implements AutoCloseable {
     /** From a GGUF file: its tensors by HF's names, which are those that the architecture asks for. */
     private void exportFolder(Path folder, String dtype, long shardBytes) {
         Map<String, Integer> tokens = new TreeMap<>();
-        GgufFile file = ((GgufSource) files.stored()).file();
+        GgufFile file = ((GgufSource) files.fileWeights()).file();
         for (String token : List.of("bos_token_id", "eos_token_id")) {
             if (file.hasKey("tokenizer.ggml." + token)) {
                 tokens.put(token, file.integer("tokenizer.ggml." + token));
@@ -221,8 +222,9 @@ public final class LoraMerger implements AutoCloseable {
         }
         String type = Map.of("F32", "float32", "F16", "float16").getOrDefault(dtype, "bfloat16");
         String config = HfConfig.of(files.config(), type, tokens);
-        List<SafetensorsWriter.Entry> entries = new ArrayList<>();
-        tensors.forEach((name, shape) -> entries.add(SafetensorsWriter.Entry.of(name, dtype, shape, values(name))));
+        List<SafetensorsWriter.SafetensorsEntry> entries = new ArrayList<>();
+        tensors.forEach(
+                (name, shape) -> entries.add(SafetensorsWriter.SafetensorsEntry.of(name, dtype, shape, values(name))));
         try {
             Files.createDirectories(folder);
             SafetensorsWriter.writeModel(folder, entries, shardBytes);
@@ -233,9 +235,9 @@ public final class LoraMerger implements AutoCloseable {
     }
 
     /** A tensor piece by piece: straight from the base, or from the merged matrix, which is let go at its end. */
-    private SafetensorsWriter.Values values(String name) {
+    private SafetensorsWriter.FloatReader values(String name) {
         if (!tensors.containsKey(name) || !updates(name)) {
-            return (first, out, count) -> files.source().read(name, first, out, count);
+            return (first, out, count) -> files.weights().read(name, first, out, count);
         }
         return GgufExport.whole(() -> merged(name));
     }
@@ -247,7 +249,7 @@ public final class LoraMerger implements AutoCloseable {
      *     quantized anew
      */
     public void writeGguf(Path file, String dtype) {
-        if (!(files.stored() instanceof GgufSource source)) {
+        if (!(files.fileWeights() instanceof GgufSource source)) {
             throw new ModelException(base, "is no GGUF file; merged it is written as a folder with safetensors again");
         }
         GgufFile stored = source.file();
@@ -259,14 +261,14 @@ public final class LoraMerger implements AutoCloseable {
                                 .add(name));
             }
         }
-        List<GgufWriter.Entry> entries = new ArrayList<>();
-        for (GgufFile.Stored tensor : stored.tensors().values()) {
+        List<GgufWriter.GgufEntry> entries = new ArrayList<>();
+        for (GgufFile.GgufTensorInfo tensor : stored.tensors().values()) {
             List<String> parts = changed.getOrDefault(tensor.name(), List.of());
             BlockFormat format = parts.isEmpty() || dtype.isEmpty() ? tensor.format() : BlockFormat.valueOf(dtype);
             entries.add(
                     parts.isEmpty()
-                            ? GgufWriter.Entry.copy(stored, tensor)
-                            : GgufWriter.Entry.of(
+                            ? GgufWriter.GgufEntry.copy(stored, tensor)
+                            : GgufWriter.GgufEntry.of(
                                     tensor.name(),
                                     format,
                                     tensor.shape(),
@@ -293,7 +295,7 @@ public final class LoraMerger implements AutoCloseable {
                 .write(file, base.toAbsolutePath().normalize().getFileName().toString(), vocabulary);
     }
 
-    private float[] rewritten(GgufSource source, GgufFile stored, GgufFile.Stored tensor, List<String> parts) {
+    private float[] rewritten(GgufSource source, GgufFile stored, GgufFile.GgufTensorInfo tensor, List<String> parts) {
         Map<String, float[]> into = new TreeMap<>();
         for (String part : parts) {
             for (String holder : source.holders(part)) {
@@ -313,7 +315,7 @@ public final class LoraMerger implements AutoCloseable {
             throw new ModelException(file, "llama.cpp has no adapters with lengths of their own (DoRA)");
         }
         LoraAdapter all = adapterAgain();
-        if (all.made().stream().anyMatch(update -> update.path().endsWith(".kv_b_proj"))) {
+        if (all.loraUpdates().stream().anyMatch(update -> update.path().endsWith(".kv_b_proj"))) {
             throw new ModelException(
                     file,
                     "llama.cpp splits kv_b_proj in two, so it takes no adapter for it; merge into the model instead");
@@ -321,12 +323,12 @@ public final class LoraMerger implements AutoCloseable {
         double alpha = all.alpha();
         String architecture = GgufNames.architecture(files.architecture());
         Map<String, GgufValue> metadata = new LinkedHashMap<>();
-        metadata.put("general.architecture", GgufValue.text(architecture));
-        metadata.put("general.type", GgufValue.text("adapter"));
-        metadata.put("adapter.type", GgufValue.text("lora"));
+        metadata.put("general.architecture", GgufValue.string(architecture));
+        metadata.put("general.type", GgufValue.string("adapter"));
+        metadata.put("adapter.type", GgufValue.string("lora"));
         metadata.put("adapter.lora.alpha", GgufValue.f32((float) alpha));
-        List<GgufWriter.Entry> entries = new ArrayList<>();
-        for (LoraAdapter.Update update : all.made()) {
+        List<GgufWriter.GgufEntry> entries = new ArrayList<>();
+        for (LoraAdapter.LoraUpdate update : all.loraUpdates()) {
             if (update.experts() > 0) {
                 stack(entries, update, alpha);
             } else {
@@ -338,13 +340,14 @@ public final class LoraMerger implements AutoCloseable {
 
     /** With all updates loaded, in the order of the model. */
     private LoraAdapter adapterAgain() {
-        LoraAdapter again = adapter.again();
+        LoraAdapter again = adapter.reopen();
         NullOps shapes = new NullOps(device, Precision.FLOAT32, Fallback.QUIET);
         files.load(shapes.scope(), Precision.FLOAT32, again);
         return again;
     }
 
-    private void plain(List<GgufWriter.Entry> entries, LoraAdapter.Update update, double alpha, String architecture) {
+    private void plain(
+            List<GgufWriter.GgufEntry> entries, LoraAdapter.LoraUpdate update, double alpha, String architecture) {
         String name = GgufNames.tensor(update.path() + ".weight");
         int rank = Math.toIntExact(update.a().dim(0));
         float[] b = device.floats(update.b());
@@ -353,13 +356,13 @@ public final class LoraMerger implements AutoCloseable {
             int heads = query ? files.heads() : files.kvHeads();
             b = GgufSource.interleaved(b, rank, b.length / rank / heads);
         }
-        entries.add(GgufWriter.Entry.of(
+        entries.add(GgufWriter.GgufEntry.of(
                 name + ".lora_a", BlockFormat.F32, update.a().shape(), device.floats(update.a())));
-        entries.add(GgufWriter.Entry.of(
+        entries.add(GgufWriter.GgufEntry.of(
                 name + ".lora_b", BlockFormat.F32, update.b().shape(), scaled(b, update.scale() * rank / alpha)));
     }
 
-    private void stack(List<GgufWriter.Entry> entries, LoraAdapter.Update update, double alpha) {
+    private void stack(List<GgufWriter.GgufEntry> entries, LoraAdapter.LoraUpdate update, double alpha) {
         int experts = update.experts();
         int rank = update.rank();
         int in = Math.toIntExact(update.a().dim(1));
@@ -371,8 +374,8 @@ public final class LoraMerger implements AutoCloseable {
         for (int part = 0; part < names.size(); part++) {
             float[] ups = update.ups(b, part, names.size());
             String name = GgufNames.tensor(update.path() + ".0." + names.get(part) + ".weight");
-            entries.add(GgufWriter.Entry.of(name + ".lora_a", BlockFormat.F32, Shape.of(experts, rank, in), a));
-            entries.add(GgufWriter.Entry.of(name + ".lora_b", BlockFormat.F32, Shape.of(experts, rows, rank), ups));
+            entries.add(GgufWriter.GgufEntry.of(name + ".lora_a", BlockFormat.F32, Shape.of(experts, rank, in), a));
+            entries.add(GgufWriter.GgufEntry.of(name + ".lora_b", BlockFormat.F32, Shape.of(experts, rows, rank), ups));
         }
     }
 

@@ -1,6 +1,6 @@
 package dev.starforge.model.convert;
 
-import dev.starforge.model.file.WholeFile;
+import dev.starforge.model.file.AtomicFile;
 import dev.starforge.model.gguf.GgufWriter;
 import dev.starforge.tensor.codec.BlockFormat;
 import java.io.IOException;
@@ -31,13 +31,13 @@ final class TensorQuantizer {
         this.width = Math.toIntExact(tensor.shape().last());
     }
 
-    GgufWriter.Entry entry() {
-        return new GgufWriter.Entry(tensor.name(), to, tensor.shape(), this::write);
+    GgufWriter.GgufEntry entry() {
+        return new GgufWriter.GgufEntry(tensor.name(), to, tensor.shape(), this::write);
     }
 
     /** Of what was written. */
-    QuantizedTensor result() {
-        return new QuantizedTensor(
+    QuantizationReport result() {
+        return new QuantizationReport(
                 tensor.name(), tensor.format(), wanted, to, entry().bytes(), relative(lost, squares), worstRow, worst);
     }
 
@@ -56,7 +56,7 @@ final class TensorQuantizer {
                     .forEach(part ->
                             encode(values, bytes, part * ROWS, Math.min(rows, (part + 1) * ROWS), before, differences));
             add(first / width, before, differences);
-            WholeFile.put(out, bytes.clear().limit((int) to.bytes((long) rows * width)));
+            AtomicFile.put(out, bytes.clear().limit((int) to.bytes((long) rows * width)));
         }
     }
 

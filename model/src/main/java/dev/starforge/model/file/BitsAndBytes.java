@@ -30,7 +30,7 @@ public final class BitsAndBytes {
     private BitsAndBytes() {}
 
     /** A weight and the shape it had before it was flattened. */
-    public record Weight(Shape shape, Nf4 codes) {}
+    public record Nf4Weight(Shape shape, Nf4 codes) {}
 
     /** Whether the file holds {@code name} in this form. */
     public static boolean has(Safetensors file, String name) {
@@ -45,9 +45,9 @@ public final class BitsAndBytes {
      * @param offset what is added to all of them
      * @param hasOurMap whether their codes are those of {@link Nf4#dynamicMap}
      */
-    record Layout(Shape shape, int block, boolean isNested, int nestedBlock, float offset, boolean hasOurMap) {}
+    record Nf4Layout(Shape shape, int block, boolean isNested, int nestedBlock, float offset, boolean hasOurMap) {}
 
-    static Layout layout(Safetensors file, String name) {
+    static Nf4Layout layout(Safetensors file, String name) {
         JsonNode state = state(file, name);
         if (!state.path("quant_type").stringValue("").equals("nf4")
                 || !Arrays.equals(Nf4.codes16(), file.floats(name + ".quant_map"))) {
@@ -59,13 +59,13 @@ public final class BitsAndBytes {
         Shape shape = shape(file, name, state.path("shape"));
         int block = whole(file, name, state.path("blocksize"), "blocksize");
         if (!file.has(name + ".nested_absmax")) {
-            return new Layout(shape, block, false, 1, 0, true);
+            return new Nf4Layout(shape, block, false, 1, 0, true);
         }
         JsonNode offset = state.path("nested_offset");
         if (!offset.isNumber() || !Float.isFinite(offset.floatValue())) {
             throw new ModelException(file.path(), "tensor " + name + STATE + ": nested_offset is " + offset);
         }
-        return new Layout(
+        return new Nf4Layout(
                 shape,
                 block,
                 true,
@@ -86,18 +86,18 @@ public final class BitsAndBytes {
         }
     }
 
-    public static Weight read(Safetensors file, String name) {
-        Layout layout = layout(file, name);
+    public static Nf4Weight read(Safetensors file, String name) {
+        Nf4Layout layout = layout(file, name);
         byte[] codes = bytes(file, name);
         try {
             int size = Math.toIntExact(layout.shape().size());
-            return new Weight(layout.shape(), new Nf4(size, layout.block(), codes, absmax(file, name, layout)));
+            return new Nf4Weight(layout.shape(), new Nf4(size, layout.block(), codes, absmax(file, name, layout)));
         } catch (TensorException | ArithmeticException wrong) {
             throw new ModelException(file.path(), "tensor " + name + ": " + wrong.getMessage(), wrong);
         }
     }
 
-    private static Nf4.Absmax absmax(Safetensors file, String name, Layout layout) {
+    private static Nf4.Absmax absmax(Safetensors file, String name, Nf4Layout layout) {
         if (!layout.isNested()) {
             return new Nf4.Absmax.Plain(file.floats(name + ".absmax"));
         }
@@ -131,7 +131,7 @@ public final class BitsAndBytes {
     }
 
     /** The tensors that stand for a weight whose values were of {@code dtype} (float32, float16 or bfloat16) before. */
-    public static List<SafetensorsFile.Entry> entries(String name, Weight weight, String dtype) {
+    public static List<SafetensorsFile.SafetensorsData> entries(String name, Nf4Weight weight, String dtype) {
         Nf4 nf4 = weight.codes();
         ObjectNode state = JSON.createObjectNode();
         state.put("quant_type", "nf4").put("blocksize", nf4.block()).put("dtype", dtype);
@@ -139,7 +139,7 @@ public final class BitsAndBytes {
         for (long dim : weight.shape().dims()) {
             shape.add(dim);
         }
-        List<SafetensorsFile.Entry> entries = new ArrayList<>();
+        List<SafetensorsFile.SafetensorsData> entries = new ArrayList<>();
         entries.add(bytes(name, nf4.codes(), nf4.codes().length, 1));
         switch (nf4.absmax()) {
             case Nf4.Absmax.Plain(float[] values) -> entries.add(floats(name + ".absmax", values));
@@ -157,11 +157,11 @@ public final class BitsAndBytes {
         return entries;
     }
 
-    private static SafetensorsFile.Entry floats(String name, float... values) {
-        return SafetensorsFile.Entry.of(name, Shape.of(values.length), values);
+    private static SafetensorsFile.SafetensorsData floats(String name, float... values) {
+        return SafetensorsFile.SafetensorsData.of(name, Shape.of(values.length), values);
     }
 
-    private static SafetensorsFile.Entry bytes(String name, byte[] values, long... dims) {
-        return new SafetensorsFile.Entry(name, "U8", Shape.of(dims), ByteBuffer.wrap(values));
+    private static SafetensorsFile.SafetensorsData bytes(String name, byte[] values, long... dims) {
+        return new SafetensorsFile.SafetensorsData(name, "U8", Shape.of(dims), ByteBuffer.wrap(values));
     }
 }

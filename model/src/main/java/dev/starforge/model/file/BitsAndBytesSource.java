@@ -1,6 +1,6 @@
 package dev.starforge.model.file;
 
-import dev.starforge.model.Config;
+import dev.starforge.model.JsonConfig;
 import dev.starforge.model.ModelException;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Shape;
@@ -13,7 +13,7 @@ import java.util.function.Consumer;
 /**
  * NF4 weights as {@link BitsAndBytes} writes them. With its block sizes and map they are kept as they are; others are decoded.
  */
-final class BitsAndBytesSource extends PackedSource {
+final class BitsAndBytesSource extends PrequantizedSource {
     private static final int BLOCK = Nf4.DEFAULT_BLOCK;
     private static final int PIECE = 1 << 20;
 
@@ -24,12 +24,12 @@ final class BitsAndBytesSource extends PackedSource {
         super(file);
     }
 
-    static BitsAndBytesSource of(Safetensors file, Config quantization) {
-        if (!quantization.flag("load_in_4bit", false)) {
-            throw quantization.wrong("load_in_4bit", "true: of bitsandbytes only NF4 can be read");
+    static BitsAndBytesSource of(Safetensors file, JsonConfig quantization) {
+        if (!quantization.bool("load_in_4bit", false)) {
+            throw quantization.invalid("load_in_4bit", "true: of bitsandbytes only NF4 can be read");
         }
-        if (!quantization.text("bnb_4bit_quant_type", "fp4").equals("nf4")) {
-            throw quantization.wrong("bnb_4bit_quant_type", "nf4");
+        if (!quantization.string("bnb_4bit_quant_type", "fp4").equals("nf4")) {
+            throw quantization.invalid("bnb_4bit_quant_type", "nf4");
         }
         return new BitsAndBytesSource(file);
     }
@@ -40,7 +40,7 @@ final class BitsAndBytesSource extends PackedSource {
     }
 
     @Override
-    public String weight(String tensor) {
+    public String weightOf(String tensor) {
         return BitsAndBytes.PARTS.stream()
                 .filter(tensor::endsWith)
                 .map(part -> tensor.substring(0, tensor.length() - part.length()))
@@ -56,7 +56,7 @@ final class BitsAndBytesSource extends PackedSource {
 
     @Override
     Optional<DType> packedType(String name) {
-        BitsAndBytes.Layout layout = BitsAndBytes.layout(file, name);
+        BitsAndBytes.Nf4Layout layout = BitsAndBytes.layout(file, name);
         boolean whole = layout.block() == BLOCK && layout.shape().last() % BLOCK == 0;
         boolean nested = layout.nestedBlock() == Nf4.NESTED_BLOCK && layout.hasOurMap();
         return !whole
@@ -85,7 +85,7 @@ final class BitsAndBytesSource extends PackedSource {
     /** The file's own bytes. */
     @Override
     public void readPlanes(String name, Consumer<ByteBuffer> piece) {
-        SafetensorsFile.Stored codes = file.tensor(name);
+        SafetensorsFile.SafetensorsTensor codes = file.tensor(name);
         for (long at = 0; at < codes.bytes(); at += PIECE) {
             ByteBuffer part = ByteBuffer.allocate((int) Math.min(PIECE, codes.bytes() - at));
             file.read(codes, at, part);

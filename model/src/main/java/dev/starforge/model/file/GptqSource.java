@@ -1,6 +1,6 @@
 package dev.starforge.model.file;
 
-import dev.starforge.model.Config;
+import dev.starforge.model.JsonConfig;
 import dev.starforge.model.ModelException;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Shape;
@@ -18,7 +18,7 @@ import java.util.regex.Pattern;
  * {@code x.scales} and {@code x.g_idx} stand for {@code x.weight}. With {@code desc_act} inputs belong to groups in any order,
  * which g_idx says; a file without it has groups of neighbours. One projection at a time is held, as the file has it.
  */
-final class GptqSource extends PackedSource {
+final class GptqSource extends PrequantizedSource {
     private static final Pattern PART = Pattern.compile("(.*)\\.(qweight|qzeros|scales|g_idx)");
     private static final int PIECE = 1 << 20;
 
@@ -33,16 +33,16 @@ final class GptqSource extends PackedSource {
         this.group = group;
     }
 
-    static GptqSource of(Safetensors file, Config quantization) {
+    static GptqSource of(Safetensors file, JsonConfig quantization) {
         if (quantization.integer("bits") != 4) {
-            throw quantization.wrong("bits", "4, the only width of GPTQ that can be read");
+            throw quantization.invalid("bits", "4, the only width of GPTQ that can be read");
         }
-        if (!quantization.text("checkpoint_format", "gptq").equals("gptq")) {
-            throw quantization.wrong("checkpoint_format", "gptq, whose zero points are stored less one");
+        if (!quantization.string("checkpoint_format", "gptq").equals("gptq")) {
+            throw quantization.invalid("checkpoint_format", "gptq, whose zero points are stored less one");
         }
         int group = quantization.integer("group_size");
         if (group != -1 && group < 1) {
-            throw quantization.wrong("group_size", "-1 or a number above 0");
+            throw quantization.invalid("group_size", "-1 or a number above 0");
         }
         return new GptqSource(file, group);
     }
@@ -57,7 +57,7 @@ final class GptqSource extends PackedSource {
     }
 
     @Override
-    public String weight(String tensor) {
+    public String weightOf(String tensor) {
         Matcher part = PART.matcher(tensor);
         return part.matches() && isPacked(part.group(1) + ".weight") ? part.group(1) + ".weight" : tensor;
     }

@@ -18,13 +18,13 @@ public sealed interface Safetensors extends AutoCloseable permits SafetensorsFil
     /** What errors name. */
     Path path();
 
-    Map<String, SafetensorsFile.Stored> tensors();
+    Map<String, SafetensorsFile.SafetensorsTensor> tensors();
 
     /** Fills {@code into} with a tensor's bytes from {@code offset} on. */
-    void read(SafetensorsFile.Stored tensor, long offset, ByteBuffer into);
+    void read(SafetensorsFile.SafetensorsTensor tensor, long offset, ByteBuffer into);
 
     /** Where a tensor lies. */
-    FileRegion region(SafetensorsFile.Stored tensor);
+    FileRegion region(SafetensorsFile.SafetensorsTensor tensor);
 
     @Override
     void close();
@@ -33,8 +33,8 @@ public sealed interface Safetensors extends AutoCloseable permits SafetensorsFil
         return tensors().containsKey(name);
     }
 
-    default SafetensorsFile.Stored tensor(String name) {
-        SafetensorsFile.Stored stored = tensors().get(name);
+    default SafetensorsFile.SafetensorsTensor tensor(String name) {
+        SafetensorsFile.SafetensorsTensor stored = tensors().get(name);
         if (stored == null) {
             throw new ModelException(path(), "has no tensor " + name);
         }
@@ -57,7 +57,7 @@ public sealed interface Safetensors extends AutoCloseable permits SafetensorsFil
 
     /** The raw bytes of a small tensor, which must have the type. */
     default ByteBuffer bytes(String name, String dtype) {
-        SafetensorsFile.Stored stored = tensor(name);
+        SafetensorsFile.SafetensorsTensor stored = tensor(name);
         if (!stored.dtype().equals(dtype)) {
             throw new ModelException(path(), "tensor " + name + ": expected " + dtype + ", got " + stored.dtype());
         }
@@ -75,7 +75,7 @@ public sealed interface Safetensors extends AutoCloseable permits SafetensorsFil
     }
 
     /** Elements {@code first} to {@code first + count - 1} of a tensor of any type as floats. */
-    default void readFloats(SafetensorsFile.Stored tensor, long first, float[] out, int at, int count) {
+    default void readFloats(SafetensorsFile.SafetensorsTensor tensor, long first, float[] out, int at, int count) {
         SafetensorsType type = SafetensorsType.valueOf(tensor.dtype());
         int piece = Math.min(count, (1 << 20) / type.bytes());
         ByteBuffer bytes = ByteBuffer.allocate(piece * type.bytes()).order(ByteOrder.LITTLE_ENDIAN);
@@ -87,7 +87,7 @@ public sealed interface Safetensors extends AutoCloseable permits SafetensorsFil
     }
 
     private int count(String name) {
-        SafetensorsFile.Stored stored = tensor(name);
+        SafetensorsFile.SafetensorsTensor stored = tensor(name);
         if (stored.bytes() > Integer.MAX_VALUE - 8) {
             throw new ModelException(path(), "tensor " + name + ": " + stored.bytes() + " bytes do not fit one array");
         }

@@ -39,8 +39,8 @@ public final class SafetensorsFile implements Safetensors {
     private final Path path;
     private final FileChannel channel;
     private final long dataStart;
-    private final Map<String, Stored> tensors;
-    private final Map<String, String> texts;
+    private final Map<String, SafetensorsTensor> tensors;
+    private final Map<String, String> metadata;
 
     /**
      * A tensor in the file.
@@ -48,34 +48,38 @@ public final class SafetensorsFile implements Safetensors {
      * @param dtype as the header spells it
      * @param begin first byte, counted from the start of the data
      */
-    public record Stored(String name, String dtype, Shape shape, long begin, long end) {
+    public record SafetensorsTensor(String name, String dtype, Shape shape, long begin, long end) {
         public long bytes() {
             return end - begin;
         }
     }
 
     /** What to write: a name, a type as the format spells it, a shape, and the little-endian bytes. */
-    public record Entry(String name, String dtype, Shape shape, ByteBuffer data) {
-        public static Entry of(String name, Shape shape, float... values) {
+    public record SafetensorsData(String name, String dtype, Shape shape, ByteBuffer data) {
+        public static SafetensorsData of(String name, Shape shape, float... values) {
             ByteBuffer data = ByteBuffer.allocate(4 * values.length).order(ByteOrder.LITTLE_ENDIAN);
             data.asFloatBuffer().put(values);
-            return new Entry(name, "F32", shape, data);
+            return new SafetensorsData(name, "F32", shape, data);
         }
 
-        public static Entry of(String name, Shape shape, int... values) {
+        public static SafetensorsData of(String name, Shape shape, int... values) {
             ByteBuffer data = ByteBuffer.allocate(4 * values.length).order(ByteOrder.LITTLE_ENDIAN);
             data.asIntBuffer().put(values);
-            return new Entry(name, "I32", shape, data);
+            return new SafetensorsData(name, "I32", shape, data);
         }
     }
 
     private SafetensorsFile(
-            Path path, FileChannel channel, long dataStart, Map<String, Stored> tensors, Map<String, String> texts) {
+            Path path,
+            FileChannel channel,
+            long dataStart,
+            Map<String, SafetensorsTensor> tensors,
+            Map<String, String> metadata) {
         this.path = path;
         this.channel = channel;
         this.dataStart = dataStart;
         this.tensors = tensors;
-        this.texts = texts;
+        this.metadata = metadata;
     }
 
     public static SafetensorsFile open(Path path) {
@@ -119,11 +123,11 @@ public final class SafetensorsFile implements Safetensors {
             throw new ModelException(path, "header at offset 8 is not JSON: " + failure.getOriginalMessage(), failure);
         }
         long dataBytes = size - 8 - headerBytes;
-        Map<String, Stored> tensors = new LinkedHashMap<>();
-        Map<String, String> texts = new LinkedHashMap<>();
+        Map<String, SafetensorsTensor> tensors = new LinkedHashMap<>();
+        Map<String, String> metadata = new LinkedHashMap<>();
         json.path("__metadata__").properties().forEach(entry -> {
             if (entry.getValue().isString()) {
-                texts.put(entry.getKey(), entry.getValue().stringValue());
+                metadata.put(entry.getKey(), entry.getValue().stringValue());
             }
         });
         for (Map.Entry<String, JsonNode> entry : json.properties()) {
@@ -132,10 +136,10 @@ public final class SafetensorsFile implements Safetensors {
             }
         }
         checkTiling(path, tensors, dataBytes);
-        return new SafetensorsFile(path, channel, 8 + headerBytes, Collections.unmodifiableMap(tensors), texts);
+        return new SafetensorsFile(path, channel, 8 + headerBytes, Collections.unmodifiableMap(tensors), metadata);
     }
 
-    private static Stored stored(Path path, String name, JsonNode node, long dataBytes) {
+    private static SafetensorsTensor stored(Path path, String name, JsonNode node, long dataBytes) {
         JsonNode dtype = node.path("dtype");
         JsonNode dims = node.path("shape");
         JsonNode offsets = node.path("data_offsets");
@@ -161,7 +165,7 @@ public final class SafetensorsFile implements Safetensors {
                         "tensor " + name + ": " + dtype.stringValue() + checked + " takes " + expected
                                 + " bytes, its offsets give " + (end - begin));
             }
-            return new Stored(name, dtype.stringValue(), checked, begin, end);
+            return new SafetensorsTensor(name, dtype.stringValue(), checked, begin, end);
         } catch (ShapeException | ArithmeticException overflow) {
             throw new ModelException(path, "tensor " + name + ": " + overflow.getMessage(), overflow);
         }
@@ -181,11 +185,11 @@ public final class SafetensorsFile implements Safetensors {
         return SafetensorsType.valueOf(dtype).bytes();
     }
 
-    private static void checkTiling(Path path, Map<String, Stored> tensors, long dataBytes) {
-        List<Stored> inOrder = new ArrayList<>(tensors.values());
-        inOrder.sort(Comparator.comparingLong(Stored::begin).thenComparingLong(Stored::end));
+    private static void checkTiling(Path path, Map<String, SafetensorsTensor> tensors, long dataBytes) {
+        List<SafetensorsTensor> inOrder = new ArrayList<>(tensors.values());
+        inOrder.sort(Comparator.comparingLong(SafetensorsTensor::begin).thenComparingLong(SafetensorsTensor::end));
         long at = 0;
-        for (Stored stored : inOrder) {
+        for (SafetensorsTensor stored : inOrder) {
             if (stored.begin() != at) {
                 throw new ModelException(
                         path,
@@ -205,17 +209,17 @@ public final class SafetensorsFile implements Safetensors {
     }
 
     @Override
-    public Map<String, Stored> tensors() {
+    public Map<String, SafetensorsTensor> tensors() {
         return tensors;
     }
 
     /** A text that the file carries beside its tensors, or {@code missing}. */
-    public String text(String key, String missing) {
-        return texts.getOrDefault(key, missing);
+    public String metadata(String key, String defaultValue) {
+        return metadata.getOrDefault(key, defaultValue);
     }
 
     @Override
-    public void read(Stored tensor, long offset, ByteBuffer into) {
+    public void read(SafetensorsTensor tensor, long offset, ByteBuffer into) {
         if (offset < 0 || into.remaining() > tensor.bytes() - offset) {
             throw new ModelException(
                     path,
@@ -230,7 +234,7 @@ public final class SafetensorsFile implements Safetensors {
     }
 
     @Override
-    public FileRegion region(Stored tensor) {
+    public FileRegion region(SafetensorsTensor tensor) {
         return new FileRegion(path, dataStart + tensor.begin(), tensor.bytes());
     }
 
@@ -245,11 +249,11 @@ public final class SafetensorsFile implements Safetensors {
     }
 
     /** Writes a file beside its final place and renames it, so that no half file ever has the name. */
-    public static void write(Path path, List<Entry> entries) {
+    public static void write(Path path, List<SafetensorsData> entries) {
         ObjectNode header = JSON.createObjectNode();
         header.putObject("__metadata__").put("format", "pt");
         long at = 0;
-        for (Entry entry : entries) {
+        for (SafetensorsData entry : entries) {
             ObjectNode node = header.putObject(entry.name());
             node.put("dtype", entry.dtype());
             for (long dim : entry.shape().dims()) {
@@ -264,16 +268,16 @@ public final class SafetensorsFile implements Safetensors {
         byte[] json = JSON.writeValueAsString(header).getBytes(StandardCharsets.UTF_8);
         byte[] padded = Arrays.copyOf(json, (json.length + 7) / 8 * 8);
         Arrays.fill(padded, json.length, padded.length, (byte) ' ');
-        WholeFile.write(path, out -> {
-            WholeFile.put(
+        AtomicFile.write(path, out -> {
+            AtomicFile.put(
                     out,
                     ByteBuffer.allocate(8)
                             .order(ByteOrder.LITTLE_ENDIAN)
                             .putLong(padded.length)
                             .flip());
-            WholeFile.put(out, ByteBuffer.wrap(padded));
-            for (Entry entry : entries) {
-                WholeFile.put(out, entry.data().duplicate());
+            AtomicFile.put(out, ByteBuffer.wrap(padded));
+            for (SafetensorsData entry : entries) {
+                AtomicFile.put(out, entry.data().duplicate());
             }
         });
     }

@@ -35,7 +35,7 @@ public final class SafetensorsFolder implements Safetensors {
 
     private final Path folder;
     private final Map<String, SafetensorsFile> shards = new LinkedHashMap<>();
-    private final Map<String, SafetensorsFile.Stored> tensors = new LinkedHashMap<>();
+    private final Map<String, SafetensorsFile.SafetensorsTensor> tensors = new LinkedHashMap<>();
     private final Map<String, SafetensorsFile> homes = new LinkedHashMap<>();
 
     private SafetensorsFolder(Path folder) {
@@ -128,7 +128,7 @@ public final class SafetensorsFolder implements Safetensors {
         return shard;
     }
 
-    private void add(SafetensorsFile.Stored stored, SafetensorsFile home) {
+    private void add(SafetensorsFile.SafetensorsTensor stored, SafetensorsFile home) {
         tensors.put(stored.name(), stored);
         homes.put(stored.name(), home);
     }
@@ -152,21 +152,21 @@ public final class SafetensorsFolder implements Safetensors {
     }
 
     @Override
-    public Map<String, SafetensorsFile.Stored> tensors() {
+    public Map<String, SafetensorsFile.SafetensorsTensor> tensors() {
         return Collections.unmodifiableMap(tensors);
     }
 
     @Override
-    public FileRegion region(SafetensorsFile.Stored tensor) {
+    public FileRegion region(SafetensorsFile.SafetensorsTensor tensor) {
         return home(tensor).region(tensor);
     }
 
     @Override
-    public void read(SafetensorsFile.Stored tensor, long offset, ByteBuffer into) {
+    public void read(SafetensorsFile.SafetensorsTensor tensor, long offset, ByteBuffer into) {
         home(tensor).read(tensor, offset, into);
     }
 
-    private SafetensorsFile home(SafetensorsFile.Stored tensor) {
+    private SafetensorsFile home(SafetensorsFile.SafetensorsTensor tensor) {
         SafetensorsFile home = homes.get(tensor.name());
         if (home == null) {
             throw new ModelException(folder, "has no tensor " + tensor.name());
@@ -184,13 +184,13 @@ public final class SafetensorsFolder implements Safetensors {
      * a tensor that is larger alone). The index comes last, so that an interrupted folder has none. A folder that has
      * weights already is refused.
      */
-    public static void write(Path folder, List<SafetensorsFile.Entry> entries, long shardBytes) {
+    public static void write(Path folder, List<SafetensorsFile.SafetensorsData> entries, long shardBytes) {
         for (String taken : List.of(SINGLE, INDEX)) {
             if (Files.exists(folder.resolve(taken), LinkOption.NOFOLLOW_LINKS)) {
                 throw new ModelException(folder.resolve(taken), "is there already");
             }
         }
-        List<List<SafetensorsFile.Entry>> shards = split(entries, shardBytes);
+        List<List<SafetensorsFile.SafetensorsData>> shards = split(entries, shardBytes);
         if (shards.size() == 1) {
             SafetensorsFile.write(folder.resolve(SINGLE), entries);
             return;
@@ -202,7 +202,7 @@ public final class SafetensorsFolder implements Safetensors {
         for (int i = 0; i < shards.size(); i++) {
             String name = String.format("model-%05d-of-%05d.safetensors", i + 1, shards.size());
             SafetensorsFile.write(folder.resolve(name), shards.get(i));
-            for (SafetensorsFile.Entry entry : shards.get(i)) {
+            for (SafetensorsFile.SafetensorsData entry : shards.get(i)) {
                 weightMap.put(entry.name(), name);
                 total += entry.data().remaining();
             }
@@ -217,10 +217,11 @@ public final class SafetensorsFolder implements Safetensors {
         }
     }
 
-    private static List<List<SafetensorsFile.Entry>> split(List<SafetensorsFile.Entry> entries, long shardBytes) {
-        List<List<SafetensorsFile.Entry>> shards = new ArrayList<>(List.of(new ArrayList<>()));
+    private static List<List<SafetensorsFile.SafetensorsData>> split(
+            List<SafetensorsFile.SafetensorsData> entries, long shardBytes) {
+        List<List<SafetensorsFile.SafetensorsData>> shards = new ArrayList<>(List.of(new ArrayList<>()));
         long filled = 0;
-        for (SafetensorsFile.Entry entry : entries) {
+        for (SafetensorsFile.SafetensorsData entry : entries) {
             int size = entry.data().remaining();
             if (filled > 0 && filled + size > shardBytes) {
                 shards.add(new ArrayList<>());

@@ -34,23 +34,23 @@ public final class SafetensorsWriter {
 
     /** Puts {@code count} elements from {@code first} on into a little-endian buffer, as the file has them. */
     @FunctionalInterface
-    public interface Body {
+    public interface ElementWriter {
         void put(long first, int count, ByteBuffer into);
     }
 
     /** Elements of a tensor as floats, from {@code first} on. */
     @FunctionalInterface
-    public interface Values {
+    public interface FloatReader {
         void read(long first, float[] out, int count);
     }
 
     /** What to write: a name, a type as the format spells it, a shape, and the elements when they are wanted. */
-    public record Entry(String name, String dtype, Shape shape, Body body) {
+    public record SafetensorsEntry(String name, String dtype, Shape shape, ElementWriter body) {
         /** Floats, rounded to nearest even where the type is F16 or BF16. */
-        public static Entry of(String name, String dtype, Shape shape, Values values) {
+        public static SafetensorsEntry of(String name, String dtype, Shape shape, FloatReader values) {
             boolean whole = dtype.equals("F32");
             DType type = DType.valueOf(dtype);
-            return new Entry(name, dtype, shape, (first, count, into) -> {
+            return new SafetensorsEntry(name, dtype, shape, (first, count, into) -> {
                 float[] piece = new float[count];
                 values.read(first, piece, count);
                 for (int i = 0; i < count; i++) {
@@ -64,8 +64,8 @@ public final class SafetensorsWriter {
         }
 
         /** A tensor as it lies on its device, in F32, F16, BF16 or I32. */
-        public static Entry of(String name, Tensor tensor, Device device) {
-            return new Entry(
+        public static SafetensorsEntry of(String name, Tensor tensor, Device device) {
+            return new SafetensorsEntry(
                     name,
                     tensor.dtype().name(),
                     tensor.shape(),
@@ -78,17 +78,17 @@ public final class SafetensorsWriter {
     }
 
     /** One file. */
-    public static void write(Path path, List<Entry> entries) {
+    public static void write(Path path, List<SafetensorsEntry> entries) {
         write(path, entries, Map.of());
     }
 
     /** One file that carries texts of its own, which other programs pass over. */
-    public static void write(Path path, List<Entry> entries, Map<String, String> texts) {
+    public static void write(Path path, List<SafetensorsEntry> entries, Map<String, String> metadata) {
         ObjectNode header = new JsonMapper().createObjectNode();
-        ObjectNode metadata = header.putObject("__metadata__").put("format", "pt");
-        texts.forEach(metadata::put);
+        ObjectNode metadataNode = header.putObject("__metadata__").put("format", "pt");
+        metadata.forEach(metadataNode::put);
         long at = 0;
-        for (Entry entry : entries) {
+        for (SafetensorsEntry entry : entries) {
             ObjectNode node = header.putObject(entry.name());
             node.put("dtype", entry.dtype());
             node.putArray("shape");
@@ -101,11 +101,11 @@ public final class SafetensorsWriter {
         byte[] json = new JsonMapper().writeValueAsString(header).getBytes(StandardCharsets.UTF_8);
         byte[] padded = Arrays.copyOf(json, (json.length + 7) / 8 * 8);
         Arrays.fill(padded, json.length, padded.length, (byte) ' ');
-        WholeFile.write(path, out -> {
+        AtomicFile.write(path, out -> {
             ByteBuffer length = ByteBuffer.allocate(8).order(ByteOrder.LITTLE_ENDIAN);
-            WholeFile.put(out, length.putLong(padded.length).flip());
-            WholeFile.put(out, ByteBuffer.wrap(padded));
-            for (Entry entry : entries) {
+            AtomicFile.put(out, length.putLong(padded.length).flip());
+            AtomicFile.put(out, ByteBuffer.wrap(padded));
+            for (SafetensorsEntry entry : entries) {
                 write(out, entry);
             }
         });
@@ -115,10 +115,10 @@ public final class SafetensorsWriter {
      * A model's tensors as HF names its files: {@code model.safetensors}, or shards of at most {@code shardBytes} with
      * their index.
      */
-    public static void writeModel(Path folder, List<Entry> entries, long shardBytes) {
-        List<List<Entry>> shards = new ArrayList<>();
+    public static void writeModel(Path folder, List<SafetensorsEntry> entries, long shardBytes) {
+        List<List<SafetensorsEntry>> shards = new ArrayList<>();
         long filled = Long.MAX_VALUE;
-        for (Entry entry : entries) {
+        for (SafetensorsEntry entry : entries) {
             if (filled > shardBytes - entry.bytes()) {
                 shards.add(new ArrayList<>());
                 filled = 0;
@@ -132,7 +132,9 @@ public final class SafetensorsWriter {
         }
         ObjectNode index = JSON.createObjectNode();
         index.putObject("metadata")
-                .put("total_size", entries.stream().mapToLong(Entry::bytes).sum());
+                .put(
+                        "total_size",
+                        entries.stream().mapToLong(SafetensorsEntry::bytes).sum());
         ObjectNode map = index.putObject("weight_map");
         for (int i = 0; i < shards.size(); i++) {
             String name = String.format(Locale.ROOT, "model-%05d-of-%05d.safetensors", i + 1, shards.size());
@@ -147,7 +149,7 @@ public final class SafetensorsWriter {
         }
     }
 
-    private static void write(FileChannel out, Entry entry) throws IOException {
+    private static void write(FileChannel out, SafetensorsEntry entry) throws IOException {
         long size = entry.shape().size();
         int piece = (int) Math.min(PIECE, size);
         int width = SafetensorsType.valueOf(entry.dtype()).bytes();
@@ -156,7 +158,7 @@ public final class SafetensorsWriter {
             int count = (int) Math.min(piece, size - first);
             ByteBuffer into = bytes.clear().limit(count * width).slice().order(ByteOrder.LITTLE_ENDIAN);
             entry.body().put(first, count, into);
-            WholeFile.put(out, into.rewind());
+            AtomicFile.put(out, into.rewind());
         }
     }
 }

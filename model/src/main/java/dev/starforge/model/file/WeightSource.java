@@ -21,10 +21,10 @@ public interface WeightSource {
      * The type a tensor is stored in. Empty where its rows do not lie in the file as they are wanted, or their type is none
      * of ours: then it can only be {@link #read read} as floats.
      */
-    Optional<DType> stored(String name);
+    Optional<DType> storedType(String name);
 
     /**
-     * Fills {@code into} with whole rows as they are stored, from row {@code first} on. Only where {@link #stored} answers
+     * Fills {@code into} with whole rows as they are stored, from row {@code first} on. Only where {@link #storedType} answers
      * with a type whose rows stand alone. Several threads may read at once.
      */
     void readRows(String name, long first, ByteBuffer into);
@@ -40,12 +40,12 @@ public interface WeightSource {
     Optional<FileRegion> region(String name);
 
     /** Whether a tensor of this name and shape is there; throws if there is none of this name. */
-    default boolean holds(String name, Shape wanted) {
+    default boolean has(String name, Shape wanted) {
         return shape(name).equals(wanted);
     }
 
     /** Whether the numbers of a tensor are others than those of its file. */
-    default boolean rounds(String name) {
+    default boolean changesValues(String name) {
         return false;
     }
 
@@ -65,7 +65,7 @@ public interface WeightSource {
             }
 
             @Override
-            public Optional<DType> stored(String name) {
+            public Optional<DType> storedType(String name) {
                 return switch (SafetensorsType.valueOf(file.tensor(name).dtype())) {
                     case F32 -> Optional.of(DType.F32);
                     case F16 -> Optional.of(DType.F16);
@@ -76,7 +76,7 @@ public interface WeightSource {
 
             @Override
             public void readRows(String name, long first, ByteBuffer into) {
-                SafetensorsFile.Stored stored = file.tensor(name);
+                SafetensorsFile.SafetensorsTensor stored = file.tensor(name);
                 long row = SafetensorsType.valueOf(stored.dtype()).bytes()
                         * stored.shape().last();
                 file.read(stored, first * row, into);

@@ -1,7 +1,7 @@
 package dev.starforge.model.generate;
 
-import dev.starforge.model.generate.Engine.Choice;
-import dev.starforge.model.generate.Engine.Chosen;
+import dev.starforge.model.generate.Engine.RowSampling;
+import dev.starforge.model.generate.Engine.SampledTokens;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Shape;
@@ -33,7 +33,7 @@ final class DeviceSampler {
     }
 
     /** Begins a history with the tokens of a prompt and those generated since. */
-    void remember(int history, int[] prompt, int[] generated) {
+    void startHistory(int history, int[] prompt, int[] generated) {
         int[] row = new int[vocabulary];
         Arrays.fill(row, Decoding.NEVER);
         for (int id : prompt) {
@@ -46,69 +46,69 @@ final class DeviceSampler {
     }
 
     /** Numbers that say how to choose after so many rows: settings, then what draws are keyed by, histories, and masks. */
-    static int numbers(int rows, int words) {
-        return rows * (SamplerSetting.COUNT + DRAW + 1 + words);
+    static int inputSize(int rows, int maskWords) {
+        return rows * (SamplerSetting.COUNT + DRAW + 1 + maskWords);
     }
 
     /** Fills these in, from {@code at} on; rows without a choice are skipped. */
-    static void fill(int[] numbers, int at, int rows, int words, List<Choice> choices) {
+    static void fill(int[] input, int at, int rows, int maskWords, List<RowSampling> samplings) {
         int draws = at + rows * SamplerSetting.COUNT;
         int histories = draws + rows * DRAW;
         int masks = histories + rows;
-        Arrays.fill(numbers, at, histories, 0);
-        Arrays.fill(numbers, histories, masks, Decoding.SKIPPED);
-        Arrays.fill(numbers, masks, masks + rows * words, -1);
-        for (int i = 0; i < choices.size(); i++) {
-            Choice choice = choices.get(i);
-            float[] settings = choice.sampling().row();
+        Arrays.fill(input, at, histories, 0);
+        Arrays.fill(input, histories, masks, Decoding.SKIPPED);
+        Arrays.fill(input, masks, masks + rows * maskWords, -1);
+        for (int i = 0; i < samplings.size(); i++) {
+            RowSampling sampling = samplings.get(i);
+            float[] settings = sampling.params().toRow();
             for (int k = 0; k < settings.length; k++) {
-                numbers[at + i * SamplerSetting.COUNT + k] = Float.floatToRawIntBits(settings[k]);
+                input[at + i * SamplerSetting.COUNT + k] = Float.floatToRawIntBits(settings[k]);
             }
-            numbers[draws + i * DRAW] = (int) choice.sampling().seed();
-            numbers[draws + i * DRAW + 1] = (int) (choice.sampling().seed() >>> 32);
-            numbers[draws + i * DRAW + 2] = choice.index();
-            numbers[histories + i] = choice.history();
-            int mask = masks + i * words;
-            choice.allowed().ifPresent(ids -> {
-                Arrays.fill(numbers, mask, mask + words, 0);
-                ids.stream().forEach(id -> numbers[mask + id / Integer.SIZE] |= 1 << id);
+            input[draws + i * DRAW] = (int) sampling.params().seed();
+            input[draws + i * DRAW + 1] = (int) (sampling.params().seed() >>> 32);
+            input[draws + i * DRAW + 2] = sampling.tokenIndex();
+            input[histories + i] = sampling.history();
+            int mask = masks + i * maskWords;
+            sampling.allowed().ifPresent(ids -> {
+                Arrays.fill(input, mask, mask + maskWords, 0);
+                ids.stream().forEach(id -> input[mask + id / Integer.SIZE] |= 1 << id);
             });
         }
     }
 
     /** What is chosen after so many rows, with the {@code top} likeliest of each. */
-    static Spec result(int rows, int top) {
+    static Spec outputSpec(int rows, int top) {
         return Spec.i32(rows * (2L + 2L * top));
     }
 
     /** Chooses after each row of logits as {@code numbers} say, and leaves all of that in one {@code result}. */
-    void run(Tensor logits, Tensor numbers, int words, Tensor result, int top) {
+    void sample(Tensor logits, Tensor input, int maskWords, Tensor output, int top) {
         long rows = logits.dim(0);
         long draws = rows * SamplerSetting.COUNT;
-        Tensor none = numbers.view(0, Shape.of(rows, 0));
+        Tensor none = input.view(0, Shape.of(rows, 0));
         Tensor[] in = {
             logits,
-            numbers.view(0, Shape.of(rows, SamplerSetting.COUNT)).as(DType.F32),
-            numbers.view(draws, Shape.of(rows, DRAW)),
-            numbers.view(draws + rows * DRAW, Shape.of(rows)),
+            input.view(0, Shape.of(rows, SamplerSetting.COUNT)).as(DType.F32),
+            input.view(draws, Shape.of(rows, DRAW)),
+            input.view(draws + rows * DRAW, Shape.of(rows)),
             uses,
             none,
             none.as(DType.F32),
-            numbers.view(draws + rows * (DRAW + 1), Shape.of(rows, words))
+            input.view(draws + rows * (DRAW + 1), Shape.of(rows, maskWords))
         };
         Tensor[] out = {
-            result.view(0, Shape.of(rows)),
-            result.view(rows, Shape.of(rows)).as(DType.F32),
-            result.view(2 * rows, Shape.of(rows, top)),
-            result.view((2 + top) * rows, Shape.of(rows, top)).as(DType.F32)
+            output.view(0, Shape.of(rows)),
+            output.view(rows, Shape.of(rows)).as(DType.F32),
+            output.view(2 * rows, Shape.of(rows, top)),
+            output.view((2 + top) * rows, Shape.of(rows, top)).as(DType.F32)
         };
         device.run(new Decoding.Sample(top), in, out);
     }
 
     /** The first {@code count} of so many rows. */
-    Chosen read(Tensor result, int rows, int count, int top) {
-        int[] all = device.ints(result);
-        return new Chosen(
+    SampledTokens read(Tensor output, int rows, int count, int top) {
+        int[] all = device.ints(output);
+        return new SampledTokens(
                 Arrays.copyOf(all, count),
                 floats(all, rows, count),
                 Arrays.copyOfRange(all, 2 * rows, 2 * rows + count * top),

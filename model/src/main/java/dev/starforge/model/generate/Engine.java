@@ -49,15 +49,15 @@ import org.jspecify.annotations.Nullable;
  */
 public final class Engine implements AutoCloseable {
     /** Tokens of a KV block. */
-    public static final int BLOCK = PagedKvCache.BLOCK;
+    public static final int BLOCK_SIZE = PagedKvCache.BLOCK_SIZE;
 
     /** The most sequences of a recorded step. */
-    private static final int RECORDED = 64;
+    private static final int MAX_CAPTURED_SEQUENCES = 64;
 
-    private static final int NARROWEST_TABLE = 8;
+    private static final int MIN_TABLE_WIDTH = 8;
 
     /** In place of how many of the likeliest tokens to tell: the step leaves logits. */
-    private static final int NONE_CHOSEN = -1;
+    private static final int LOGITS_ONLY = -1;
 
     private final Model model;
     private final Device device;
@@ -68,27 +68,27 @@ public final class Engine implements AutoCloseable {
     private final KvTensors cache;
     private final int blocks;
     private final DeviceSampler sampler;
-    private final Map<Size, Recorded> recorded = new HashMap<>();
-    private Result last;
-    private @Nullable Unfinished unfinished;
+    private final Map<CaptureKey, CapturedStep> captured = new HashMap<>();
+    private StepOutput lastOutput;
+    private @Nullable PendingStep pending;
 
     /** What makes two steps of single tokens the same recording. */
-    private record Size(int sequences, int tableWidth, int regime, int top) {}
+    private record CaptureKey(int sequences, int tableWidth, int regime, int top) {}
 
     /** Where a recorded step has its inputs and its result, and what it does with its logits. */
-    private record Recorded(Staging staging, Tensor result, Consumer<Tensor> then) {}
+    private record CapturedStep(StagedBatch inputs, Tensor result, Consumer<Tensor> onLogits) {}
 
     /** The logits [R, V] of a step or the tokens it chose, and the recording they are of. */
-    private record Result(Tensor tensor, @Nullable Size size) {}
+    private record StepOutput(Tensor tensor, @Nullable CaptureKey size) {}
 
     /** A step that was begun: how many rows have a token, with how many of the likeliest. */
-    private record Unfinished(int wanted, int top) {}
+    private record PendingStep(int wanted, int top) {}
 
     /**
      * The next {@code count} pending tokens of a sequence, with logits after the last {@code wanted} of them, which may be
      * drafts: the text can be cut back to before them.
      */
-    public record Piece(Sequence sequence, int count, int wanted) {}
+    public record SequenceChunk(Sequence sequence, int count, int logitRows) {}
 
     /** Room for {@code blocks} blocks of keys and values. */
     public Engine(Model model, Device device, Precision precision, Fallback fallback, int blocks) {
@@ -104,11 +104,11 @@ public final class Engine implements AutoCloseable {
         step = new Scope(device);
         ops = device.ops(step, precision, fallback);
         try {
-            pool = new BlockPool(blocks, BLOCK, model.facts().caches());
-            cache = new KvTensors(model.facts().caches(), blocks, BLOCK, precision.kv(), session);
-            sampler = new DeviceSampler(device, session, model.facts().vocabulary(), histories);
+            pool = new BlockPool(blocks, BLOCK_SIZE, model.info().kvCacheSpecs());
+            cache = new KvTensors(model.info().kvCacheSpecs(), blocks, BLOCK_SIZE, precision.kv(), session);
+            sampler = new DeviceSampler(device, session, model.info().vocabSize(), histories);
             step.mark();
-            last = new Result(step.allocate(Spec.f32(0, model.facts().vocabulary())), null);
+            lastOutput = new StepOutput(step.allocate(Spec.f32(0, model.info().vocabSize())), null);
         } catch (RuntimeException | Error failure) {
             step.close();
             session.close();
@@ -122,18 +122,18 @@ public final class Engine implements AutoCloseable {
      * @param adapter which of the model's table of adapters it has
      * @param salt of the tenant; what has another is not shared
      */
-    public Sequence open(Adapter adapter, String salt, int... ids) {
+    public Sequence open(AdapterSlot adapter, String salt, int... ids) {
         return new Sequence(adapter, salt, Math.min(1, ids.length), ids);
     }
 
     /** A text of which all hidden states are wanted: none of it is taken from the cache. */
-    public Sequence openWhole(Adapter adapter, int... ids) {
+    public Sequence openUncached(AdapterSlot adapter, int... ids) {
         return new Sequence(adapter, "", ids.length, ids);
     }
 
     /** The same with the model as it is, for whoever asks. */
     public Sequence open(int... ids) {
-        return open(Adapter.BASE, "", ids);
+        return open(AdapterSlot.BASE, "", ids);
     }
 
     /**
@@ -142,31 +142,31 @@ public final class Engine implements AutoCloseable {
      * @param index its place in the table, or {@link Batch#BASE}
      * @param contentHash what prefixes are shared by, since a place may get another one; empty for none
      */
-    public record Adapter(int index, String contentHash) {
-        public static final Adapter BASE = new Adapter(Batch.BASE, "");
+    public record AdapterSlot(int index, String contentHash) {
+        public static final AdapterSlot BASE = new AdapterSlot(Batch.BASE, "");
     }
 
     /** Blocks and prefixes as they are. */
-    public BlockPool.Figures figures() {
-        return pool.figures();
+    public BlockPool.BlockPoolStats blockPoolStats() {
+        return pool.stats();
     }
 
     /** One text: its tokens, of which the first are cached. */
     public final class Sequence implements AutoCloseable {
-        private final Adapter adapter;
+        private final AdapterSlot adapter;
         private final String salt;
         private int[] ids;
         private int length;
         private int regime;
-        private BlockPool.Sequence place;
+        private BlockPool.BlockTable blockTable;
 
-        private Sequence(Adapter adapter, String salt, int compute, int... ids) {
+        private Sequence(AdapterSlot adapter, String salt, int compute, int... ids) {
             this.adapter = adapter;
             this.salt = salt;
             this.ids = requireKnown(ids).clone();
             length = ids.length;
-            regime = model.regime(length);
-            place = pool.open(root(), this.ids, compute);
+            regime = model.ropeRegime(length);
+            blockTable = pool.open(root(), this.ids, compute);
         }
 
         private Sequence(Sequence twin) {
@@ -175,7 +175,7 @@ public final class Engine implements AutoCloseable {
             ids = twin.ids.clone();
             length = twin.length;
             regime = twin.regime;
-            place = twin.place.fork();
+            blockTable = twin.blockTable.fork();
         }
 
         private PrefixRoot root() {
@@ -188,7 +188,7 @@ public final class Engine implements AutoCloseable {
 
         /** Tokens whose keys and values are not computed yet. */
         public int pending() {
-            return length - place.length();
+            return length - blockTable.length();
         }
 
         /** Which rotary tables hold for it; sequences of two regimes do not share a step. */
@@ -197,7 +197,7 @@ public final class Engine implements AutoCloseable {
         }
 
         /** Appends to the text. */
-        public void add(int... more) {
+        public void append(int... more) {
             requireKnown(more);
             if (length + more.length > ids.length) {
                 ids = Arrays.copyOf(ids, Math.max(length + more.length, 2 * length));
@@ -213,15 +213,15 @@ public final class Engine implements AutoCloseable {
                 throw new TensorException("truncate: expected a length up to " + length + ", got " + to);
             }
             length = to;
-            place.truncate(Math.min(to, place.length()));
+            blockTable.truncate(Math.min(to, blockTable.length()));
             followRegime();
         }
 
         private void followRegime() {
-            if (model.regime(length) != regime) {
-                regime = model.regime(length);
-                place.close();
-                place = pool.open(root(), Arrays.copyOf(ids, length), Math.min(1, length));
+            if (model.ropeRegime(length) != regime) {
+                regime = model.ropeRegime(length);
+                blockTable.close();
+                blockTable = pool.open(root(), Arrays.copyOf(ids, length), Math.min(1, length));
             }
         }
 
@@ -233,12 +233,12 @@ public final class Engine implements AutoCloseable {
         /** Gives its blocks back; full ones stay cached for others until they are needed. */
         @Override
         public void close() {
-            place.close();
+            blockTable.close();
         }
     }
 
     private int[] requireKnown(int... ids) {
-        int vocabulary = model.facts().vocabulary();
+        int vocabulary = model.info().vocabSize();
         for (int id : ids) {
             if (id < 0 || id >= vocabulary) {
                 throw new TensorException("token " + id + " is outside the vocabulary of " + vocabulary);
@@ -252,9 +252,9 @@ public final class Engine implements AutoCloseable {
      *
      * @throws OutOfBlocksException when their blocks do not suffice; nothing is computed then
      */
-    public void step(List<Piece> pieces) {
+    public void step(List<SequenceChunk> chunks) {
         requireFinished("step");
-        run(pieces, List.of(), NONE_CHOSEN);
+        run(chunks, List.of(), LOGITS_ONLY);
     }
 
     /**
@@ -263,8 +263,8 @@ public final class Engine implements AutoCloseable {
      *
      * @param top how many of the likeliest tokens to tell of each row
      */
-    public Chosen step(List<Piece> pieces, List<Choice> choices, int top) {
-        begin(pieces, choices, top);
+    public SampledTokens step(List<SequenceChunk> chunks, List<RowSampling> samplings, int top) {
+        begin(chunks, samplings, top);
         return finish();
     }
 
@@ -272,28 +272,29 @@ public final class Engine implements AutoCloseable {
      * The first half of such a step, without the read: an asynchronous device computes when this returns, another has done so.
      * Nothing else is computed before {@link #finish}, since it would take the place of the result.
      */
-    public void begin(List<Piece> pieces, List<Choice> choices, int top) {
+    public void begin(List<SequenceChunk> chunks, List<RowSampling> samplings, int top) {
         requireFinished("begin");
-        int wanted = pieces.stream().mapToInt(Piece::wanted).sum();
-        if (choices.size() != wanted || top < 0) {
-            throw new TensorException("step: " + choices.size() + " choices and the " + top + " likeliest tokens after "
-                    + wanted + " rows of logits: expected as many choices, and 0 or more");
+        int logitRows = chunks.stream().mapToInt(SequenceChunk::logitRows).sum();
+        if (samplings.size() != logitRows || top < 0) {
+            throw new TensorException(
+                    "step: " + samplings.size() + " choices and the " + top + " likeliest tokens after " + logitRows
+                            + " rows of logits: expected as many choices, and 0 or more");
         }
-        run(pieces, choices, top);
-        unfinished = new Unfinished(wanted, top);
+        run(chunks, samplings, top);
+        pending = new PendingStep(logitRows, top);
     }
 
     /** The second half: waits for what was chosen. */
-    public Chosen finish() {
-        Unfinished begun = unfinished;
+    public SampledTokens finish() {
+        PendingStep begun = pending;
         if (begun == null) {
             throw new TensorException("finish: no step was begun");
         }
-        unfinished = null;
+        pending = null;
         if (begun.wanted == 0) {
             device.synchronize(); // there is nothing to read, which would wait
         }
-        Tensor result = last.tensor;
+        Tensor result = lastOutput.tensor;
         return sampler.read(result, (int) (result.dim(0) / (2 + 2L * begun.top)), begun.wanted, begun.top);
     }
 
@@ -303,70 +304,76 @@ public final class Engine implements AutoCloseable {
     }
 
     private void requireFinished(String operation) {
-        if (unfinished != null) {
-            throw new TensorException(operation + ": the last step, of " + unfinished.wanted
+        if (pending != null) {
+            throw new TensorException(operation + ": the last step, of " + pending.wanted
                     + " tokens, was begun and not finished; its tokens would be lost");
         }
     }
 
     /** Leaves logits, or what was chosen after them. */
-    private void run(List<Piece> pieces, List<Choice> choices, int top) {
-        int regime = requireFit(pieces);
-        List<BlockPool.Append> appended = append(pieces);
-        int width = width(pieces);
-        boolean singles = pieces.size() <= RECORDED
-                && pieces.stream().allMatch(piece -> piece.count == 1 && piece.wanted == 1)
-                && choices.stream().allMatch(choice -> choice.allowed.isEmpty());
+    private void run(List<SequenceChunk> chunks, List<RowSampling> samplings, int top) {
+        int regime = requireFit(chunks);
+        List<BlockPool.SlotAllocation> allocations = append(chunks);
+        int width = width(chunks);
+        boolean singles = chunks.size() <= MAX_CAPTURED_SEQUENCES
+                && chunks.stream().allMatch(chunk -> chunk.count == 1 && chunk.logitRows == 1)
+                && samplings.stream().allMatch(sampling -> sampling.allowed.isEmpty());
         step.release();
         step.mark();
-        cache.copy(ops, appended.stream().flatMap(each -> each.copy().stream()).toList());
+        cache.copy(
+                ops, allocations.stream().flatMap(each -> each.copy().stream()).toList());
         if (singles) {
-            int sequences = powerOfTwo(pieces.size(), 1);
-            int columns = Math.max(width, Math.min(blocks, powerOfTwo(width, NARROWEST_TABLE)));
-            Size size = new Size(sequences, columns, regime, top);
-            Recorded recording = recorded.computeIfAbsent(size, this::recording);
-            upload(recording.staging, pieces, appended, choices);
-            Tensor whole = recording.result;
-            Tensor result = top == NONE_CHOSEN ? whole.view(0, Shape.of(pieces.size(), whole.dim(1))) : whole;
-            last = new Result(result, size);
-            replay(recording);
+            int sequences = powerOfTwo(chunks.size(), 1);
+            int columns = Math.max(width, Math.min(blocks, powerOfTwo(width, MIN_TABLE_WIDTH)));
+            CaptureKey size = new CaptureKey(sequences, columns, regime, top);
+            CapturedStep capturedStep = captured.computeIfAbsent(size, this::capture);
+            upload(capturedStep.inputs, chunks, allocations, samplings);
+            Tensor whole = capturedStep.result;
+            Tensor result = top == LOGITS_ONLY ? whole.view(0, Shape.of(chunks.size(), whole.dim(1))) : whole;
+            lastOutput = new StepOutput(result, size);
+            replay(capturedStep);
         } else {
-            Staging staging = staged(pieces, appended, choices, width, regime);
-            int wanted = pieces.stream().mapToInt(Piece::wanted).sum();
-            last = new Result(step.within(() -> computed(staging, wanted, top)), null);
+            StagedBatch inputs = staged(chunks, allocations, samplings, width, regime);
+            int logitRows = chunks.stream().mapToInt(SequenceChunk::logitRows).sum();
+            lastOutput = new StepOutput(step.within(() -> computed(inputs, logitRows, top)), null);
         }
-        for (Piece piece : pieces) {
-            piece.sequence.place.publish();
-            piece.sequence.place.releaseUnseen(piece.wanted);
+        for (SequenceChunk chunk : chunks) {
+            chunk.sequence.blockTable.publish();
+            chunk.sequence.blockTable.releaseOutsideWindow(chunk.logitRows);
         }
     }
 
-    private static int width(List<Piece> pieces) {
-        return pieces.stream()
-                .mapToInt(piece -> piece.sequence.place.tableWidth())
+    private static int width(List<SequenceChunk> chunks) {
+        return chunks.stream()
+                .mapToInt(chunk -> chunk.sequence.blockTable.size())
                 .max()
                 .orElse(0);
     }
 
-    private Staging staged(
-            List<Piece> pieces, List<BlockPool.Append> appended, List<Choice> choices, int width, int regime) {
-        int tokens = pieces.stream().mapToInt(Piece::count).sum();
-        int wanted = pieces.stream().mapToInt(Piece::wanted).sum();
-        int words = choices.stream().allMatch(choice -> choice.allowed.isEmpty())
+    private StagedBatch staged(
+            List<SequenceChunk> chunks,
+            List<BlockPool.SlotAllocation> allocations,
+            List<RowSampling> samplings,
+            int width,
+            int regime) {
+        int tokens = chunks.stream().mapToInt(SequenceChunk::count).sum();
+        int logitRows = chunks.stream().mapToInt(SequenceChunk::logitRows).sum();
+        int maskWords = samplings.stream().allMatch(sampling -> sampling.allowed.isEmpty())
                 ? 0
-                : (int) Decoding.Sample.words(model.facts().vocabulary());
-        Staging staging = new Staging(step, tokens, pieces.size(), width, BLOCK, wanted, regime, words);
-        upload(staging, pieces, appended, choices);
-        return staging;
+                : (int) Decoding.Sample.words(model.info().vocabSize());
+        StagedBatch inputs =
+                new StagedBatch(step, tokens, chunks.size(), width, BLOCK_SIZE, logitRows, regime, maskWords);
+        upload(inputs, chunks, allocations, samplings);
+        return inputs;
     }
 
-    private Tensor computed(Staging staging, int wanted, int top) {
-        Tensor logits = model.forward(ops, staging.batch(), cache);
-        if (top == NONE_CHOSEN) {
+    private Tensor computed(StagedBatch inputs, int logitRows, int top) {
+        Tensor logits = model.forward(ops, inputs.batch(), cache);
+        if (top == LOGITS_ONLY) {
             return logits;
         }
-        Tensor result = step.allocate(DeviceSampler.result(wanted, top));
-        sampler.run(logits, staging.choiceNumbers(), staging.words(), result, top);
+        Tensor result = step.allocate(DeviceSampler.outputSpec(logitRows, top));
+        sampler.sample(logits, inputs.samplingInput(), inputs.maskWords(), result, top);
         return result;
     }
 
@@ -374,104 +381,112 @@ public final class Engine implements AutoCloseable {
         return Math.max(smallest, Integer.highestOneBit(Math.max(1, 2 * atLeast - 1)));
     }
 
-    private int requireFit(List<Piece> pieces) {
-        Map<Sequence, Piece> seen = new IdentityHashMap<>();
-        for (Piece piece : pieces) {
-            Sequence sequence = piece.sequence;
-            if (piece.count < 1 || piece.count > sequence.pending() || piece.wanted < 0 || piece.wanted > piece.count) {
-                throw new TensorException("step: " + piece.count + " tokens with " + piece.wanted
+    private int requireFit(List<SequenceChunk> chunks) {
+        Map<Sequence, SequenceChunk> seen = new IdentityHashMap<>();
+        for (SequenceChunk chunk : chunks) {
+            Sequence sequence = chunk.sequence;
+            if (chunk.count < 1
+                    || chunk.count > sequence.pending()
+                    || chunk.logitRows < 0
+                    || chunk.logitRows > chunk.count) {
+                throw new TensorException("step: " + chunk.count + " tokens with " + chunk.logitRows
                         + " rows of logits of a sequence with " + sequence.pending() + " pending");
             }
-            if (seen.put(sequence, piece) != null) {
+            if (seen.put(sequence, chunk) != null) {
                 throw new TensorException("step: a sequence has two pieces");
             }
-            if (sequence.regime != pieces.getFirst().sequence.regime) {
+            if (sequence.regime != chunks.getFirst().sequence.regime) {
                 throw new TensorException("step: sequences of two rotary regimes, " + sequence.regime + " and "
-                        + pieces.getFirst().sequence.regime + ", do not share a step");
+                        + chunks.getFirst().sequence.regime + ", do not share a step");
             }
         }
-        return pieces.isEmpty() ? 0 : pieces.getFirst().sequence.regime;
+        return chunks.isEmpty() ? 0 : chunks.getFirst().sequence.regime;
     }
 
     /** Makes room for all of them or for none. */
-    private List<BlockPool.Append> append(List<Piece> pieces) {
-        List<BlockPool.Append> appended = new ArrayList<>();
+    private List<BlockPool.SlotAllocation> append(List<SequenceChunk> chunks) {
+        List<BlockPool.SlotAllocation> allocations = new ArrayList<>();
         try {
-            for (Piece piece : pieces) {
-                Sequence sequence = piece.sequence;
-                int from = sequence.place.length();
-                appended.add(sequence.place.append(Arrays.copyOfRange(sequence.ids, from, from + piece.count)));
+            for (SequenceChunk chunk : chunks) {
+                Sequence sequence = chunk.sequence;
+                int from = sequence.blockTable.length();
+                allocations.add(sequence.blockTable.append(Arrays.copyOfRange(sequence.ids, from, from + chunk.count)));
             }
         } catch (OutOfBlocksException full) {
             cache.copy(
-                    ops, appended.stream().flatMap(each -> each.copy().stream()).toList());
-            for (int i = 0; i < appended.size(); i++) {
-                BlockPool.Sequence place = pieces.get(i).sequence.place;
-                place.truncate(place.length() - pieces.get(i).count);
+                    ops,
+                    allocations.stream().flatMap(each -> each.copy().stream()).toList());
+            for (int i = 0; i < allocations.size(); i++) {
+                BlockPool.BlockTable place = chunks.get(i).sequence.blockTable;
+                place.truncate(place.length() - chunks.get(i).count);
             }
             throw full;
         }
-        return appended;
+        return allocations;
     }
 
-    private void upload(Staging staging, List<Piece> pieces, List<BlockPool.Append> appended, List<Choice> choices) {
-        staging.clear();
-        staging.choose(choices);
-        for (int i = 0; i < pieces.size(); i++) {
-            Sequence sequence = pieces.get(i).sequence;
-            int count = pieces.get(i).count;
-            int from = sequence.place.length() - count;
-            staging.add(
+    private void upload(
+            StagedBatch inputs,
+            List<SequenceChunk> chunks,
+            List<BlockPool.SlotAllocation> allocations,
+            List<RowSampling> samplings) {
+        inputs.clear();
+        inputs.setSampling(samplings);
+        for (int i = 0; i < chunks.size(); i++) {
+            Sequence sequence = chunks.get(i).sequence;
+            int count = chunks.get(i).count;
+            int from = sequence.blockTable.length() - count;
+            inputs.add(
                     Arrays.copyOfRange(sequence.ids, from, from + count),
                     from,
-                    appended.get(i).rows(),
-                    sequence.place.table(),
+                    allocations.get(i).slots(),
+                    sequence.blockTable.blocks(),
                     sequence.adapter.index,
-                    pieces.get(i).wanted);
+                    chunks.get(i).logitRows);
         }
-        staging.upload(device, cache.sink());
+        inputs.upload(device, cache.paddingBlock());
     }
 
-    private Recorded recording(Size size) {
+    private CapturedStep capture(CaptureKey size) {
         int n = size.sequences;
-        Staging staging = new Staging(session, n, n, size.tableWidth, BLOCK, n, size.regime, 0);
-        if (size.top != NONE_CHOSEN) {
-            Tensor result = session.allocate(DeviceSampler.result(n, size.top));
-            return new Recorded(
-                    staging, result, logits -> sampler.run(logits, staging.choiceNumbers(), 0, result, size.top));
+        StagedBatch inputs = new StagedBatch(session, n, n, size.tableWidth, BLOCK_SIZE, n, size.regime, 0);
+        if (size.top != LOGITS_ONLY) {
+            Tensor result = session.allocate(DeviceSampler.outputSpec(n, size.top));
+            return new CapturedStep(
+                    inputs, result, logits -> sampler.sample(logits, inputs.samplingInput(), 0, result, size.top));
         }
         Tensor rows = session.allocate(Spec.i32(n));
         device.write(rows, IntStream.range(0, n).toArray());
-        Tensor kept = session.allocate(Spec.f32(n, model.facts().vocabulary()));
-        return new Recorded(staging, kept, logits -> ops.store(kept, rows, logits));
+        Tensor kept = session.allocate(Spec.f32(n, model.info().vocabSize()));
+        return new CapturedStep(inputs, kept, logits -> ops.store(kept, rows, logits));
     }
 
     /** Runs the last step of single tokens again, from the same inputs. */
     void repeat() {
         requireFinished("repeat");
-        Recorded recording = last.size == null ? null : recorded.get(last.size);
-        if (recording == null) {
+        CapturedStep capturedStep = lastOutput.size == null ? null : captured.get(lastOutput.size);
+        if (capturedStep == null) {
             throw new TensorException("repeat: the last step was not one of single tokens");
         }
-        replay(recording);
+        replay(capturedStep);
     }
 
-    private void replay(Recorded recording) {
+    private void replay(CapturedStep capturedStep) {
         device.replay(
-                recording.staging,
+                capturedStep.inputs,
                 () -> step.within(() -> {
-                    Batch batch = recording.staging.batch();
-                    recording.then.accept(model.forward(ops, batch, cache));
+                    Batch batch = capturedStep.inputs.batch();
+                    capturedStep.onLogits.accept(model.forward(ops, batch, cache));
                     return batch;
                 }));
     }
 
     /** The logits of the last step, a row for each that was wanted; valid until the next. A step that chooses keeps none. */
     public Tensor logits() {
-        if (last.tensor.dtype() != DType.F32) {
+        if (lastOutput.tensor.dtype() != DType.F32) {
             throw new TensorException("logits: the last step chose tokens and kept none; step without choices instead");
         }
-        return last.tensor;
+        return lastOutput.tensor;
     }
 
     /**
@@ -481,9 +496,9 @@ public final class Engine implements AutoCloseable {
      * @param history where uses of tokens are counted for penalties, or {@link Decoding#NO_HISTORY}
      * @param allowed the tokens to choose from; nothing is all
      */
-    public record Choice(Sampling sampling, int index, int history, Optional<BitSet> allowed) {
-        public Choice(Sampling sampling, int index, int history) {
-            this(sampling, index, history, Optional.empty());
+    public record RowSampling(SamplingParams params, int tokenIndex, int history, Optional<BitSet> allowed) {
+        public RowSampling(SamplingParams params, int tokenIndex, int history) {
+            this(params, tokenIndex, history, Optional.empty());
         }
     }
 
@@ -493,11 +508,11 @@ public final class Engine implements AutoCloseable {
      * @param logprobs of the model's own distribution, before temperature and the rest
      * @param topIds the most likely tokens of each row, as many as were asked for
      */
-    public record Chosen(int[] tokens, float[] logprobs, int[] topIds, float[] topLogprobs) {}
+    public record SampledTokens(int[] tokens, float[] logprobs, int[] topIds, float[] topLogprobs) {}
 
     /** Begins to count the tokens of a text, and what was generated of it, under a number below {@code histories}. */
-    public void remember(int history, int[] prompt, int[] generated) {
-        sampler.remember(history, prompt, generated);
+    public void startHistory(int history, int[] prompt, int[] generated) {
+        sampler.startHistory(history, prompt, generated);
     }
 
     /**
@@ -506,17 +521,19 @@ public final class Engine implements AutoCloseable {
      *
      * @throws OutOfBlocksException when their blocks do not suffice; nothing is computed then
      */
-    public float[] hidden(List<Piece> pieces) {
+    public float[] hidden(List<SequenceChunk> chunks) {
         requireFinished("hidden");
-        int regime = requireFit(pieces);
-        List<BlockPool.Append> appended = append(pieces);
+        int regime = requireFit(chunks);
+        List<BlockPool.SlotAllocation> allocations = append(chunks);
         step.release();
         step.mark();
-        cache.copy(ops, appended.stream().flatMap(each -> each.copy().stream()).toList());
-        last = new Result(step.allocate(Spec.f32(0, model.facts().vocabulary())), null);
-        Staging staging = staged(pieces, appended, List.of(), width(pieces), regime);
-        float[] rows = step.within(() -> device.floats(ops.cast(model.hidden(ops, staging.batch(), cache), DType.F32)));
-        pieces.forEach(piece -> piece.sequence.place.releaseUnseen(0));
+        cache.copy(
+                ops, allocations.stream().flatMap(each -> each.copy().stream()).toList());
+        lastOutput = new StepOutput(step.allocate(Spec.f32(0, model.info().vocabSize())), null);
+        StagedBatch inputs = staged(chunks, allocations, List.of(), width(chunks), regime);
+        float[] rows =
+                step.within(() -> device.floats(ops.cast(model.hiddenStates(ops, inputs.batch(), cache), DType.F32)));
+        chunks.forEach(chunk -> chunk.sequence.blockTable.releaseOutsideWindow(0));
         return rows;
     }
 
@@ -532,7 +549,7 @@ public final class Engine implements AutoCloseable {
 
     @Override
     public void close() {
-        recorded.values().forEach(recording -> device.forget(recording.staging));
+        captured.values().forEach(capturedStep -> device.forget(capturedStep.inputs));
         step.close();
         session.close();
     }

@@ -28,8 +28,8 @@ public final class Generator implements AutoCloseable {
     public Generator(Model model, Device device, Precision precision, Fallback fallback, int tokens) {
         this.model = model;
         this.device = device;
-        engine = new Engine(model, device, precision, fallback, Math.max(1, Math.ceilDiv(tokens, Engine.BLOCK)));
-        sequence = engine.open(Engine.Adapter.BASE, salt());
+        engine = new Engine(model, device, precision, fallback, Math.max(1, Math.ceilDiv(tokens, Engine.BLOCK_SIZE)));
+        sequence = engine.open(Engine.AdapterSlot.BASE, salt());
     }
 
     /** What was fed before a rewind is computed again, so that a step is the same each time. */
@@ -39,8 +39,8 @@ public final class Generator implements AutoCloseable {
 
     /** Feeds tokens in one step. */
     public void feed(int... ids) {
-        sequence.add(ids);
-        engine.step(List.of(new Engine.Piece(sequence, sequence.pending(), 1)));
+        sequence.append(ids);
+        engine.step(List.of(new Engine.SequenceChunk(sequence, sequence.pending(), 1)));
     }
 
     /** Feeds one token in a step that is recorded and replayed where the device can. */
@@ -54,10 +54,11 @@ public final class Generator implements AutoCloseable {
      *
      * @throws TensorException when a logit is NaN or infinite, so that none is the most likely
      */
-    public int best(int... ids) {
-        sequence.add(ids);
-        Engine.Choice greedy = new Engine.Choice(Sampling.GREEDY, sequence.length(), Decoding.NO_HISTORY);
-        Engine.Piece all = new Engine.Piece(sequence, sequence.pending(), 1);
+    public int nextGreedy(int... ids) {
+        sequence.append(ids);
+        Engine.RowSampling greedy =
+                new Engine.RowSampling(SamplingParams.GREEDY, sequence.length(), Decoding.NO_HISTORY);
+        Engine.SequenceChunk all = new Engine.SequenceChunk(sequence, sequence.pending(), 1);
         int best = engine.step(List.of(all), List.of(greedy), 0).tokens()[0];
         if (best == Decoding.NO_TOKEN) {
             int last = ids[ids.length - 1];
@@ -74,13 +75,13 @@ public final class Generator implements AutoCloseable {
     }
 
     /** Forgets everything fed so far. */
-    public void rewind() {
+    public void reset() {
         sequence.close();
-        sequence = engine.open(Engine.Adapter.BASE, salt());
+        sequence = engine.open(Engine.AdapterSlot.BASE, salt());
     }
 
     /** Waits until the last step is done. */
-    public void await() {
+    public void synchronize() {
         device.synchronize();
     }
 
@@ -131,7 +132,7 @@ public final class Generator implements AutoCloseable {
     public void greedy(int[] prompt, int count, IntPredicate each) {
         int[] fed = prompt;
         for (int i = 0; i < count; i++) {
-            int id = best(fed);
+            int id = nextGreedy(fed);
             if (!each.test(id)) {
                 return;
             }
@@ -141,17 +142,17 @@ public final class Generator implements AutoCloseable {
 
     /** The same with tokens that a sampler chooses; each is told before the next is computed. */
     public void generate(int[] prompt, Sampler sampler, int count, IntPredicate each) {
-        generate(prompt, Constraint.NONE, sampler, count, each);
+        generate(prompt, TokenConstraint.NONE, sampler, count, each);
     }
 
     /** The same with tokens that a constraint allows. */
-    public void generate(int[] prompt, Constraint constraint, Sampler sampler, int count, IntPredicate each) {
-        float[] row = new float[model.facts().vocabulary()];
+    public void generate(int[] prompt, TokenConstraint constraint, Sampler sampler, int count, IntPredicate each) {
+        float[] row = new float[model.info().vocabSize()];
         int[] written = new int[count];
         int[] fed = prompt;
         Optional<BitSet> allowed = constraint.allowed();
         for (int i = 0; i < count; i++) {
-            if (allowed.isEmpty() && sampler.sampling().isArgmax()) {
+            if (allowed.isEmpty() && sampler.params().isGreedy()) {
                 greedy(fed, count - i, each);
                 return;
             }

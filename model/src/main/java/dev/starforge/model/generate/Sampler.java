@@ -17,52 +17,52 @@ import java.util.Arrays;
  * the same. For one thread.
  */
 public final class Sampler {
-    private final Sampling sampling;
+    private final SamplingParams params;
     private final float temperature;
     private final float[] scores; // [V]
     private final long[] weights; // [V]; valid for what is alive
-    private final int[] alive; // ids still possible, ascending
+    private final int[] candidates; // ids still possible, ascending
     private final int[] uses; // [V] or none, as the device has them
     private final long[] heap;
     private int[] seen = new int[16]; // the ids with a use
     private int seenCount;
-    private int aliveCount;
+    private int candidateCount;
     private int generated;
 
-    public Sampler(Sampling sampling, int vocabulary, int... prompt) {
-        this.sampling = sampling;
-        temperature = (float) sampling.temperature();
+    public Sampler(SamplingParams params, int vocabulary, int... prompt) {
+        this.params = params;
+        temperature = (float) params.temperature();
         boolean draws = temperature > 0;
-        boolean selects = sampling.topK() > 0 || sampling.topP() < 1 || sampling.typicalP() < 1;
+        boolean selects = params.topK() > 0 || params.topP() < 1 || params.typicalP() < 1;
         scores = new float[vocabulary];
         weights = new long[draws ? vocabulary : 0];
-        alive = new int[draws ? vocabulary : 0];
+        candidates = new int[draws ? vocabulary : 0];
         heap = new long[draws && selects ? vocabulary : 0];
-        uses = new int[sampling.penalizes() ? vocabulary : 0];
+        uses = new int[params.hasPenalties() ? vocabulary : 0];
         Arrays.fill(uses, Decoding.NEVER);
         for (int id : prompt) {
-            see(id);
+            count(id);
         }
     }
 
     /** The probability of each token after a prompt and what was generated since. */
-    public static float[] distribution(Sampling sampling, float[] logits, int[] prompt, int[] generated) {
-        Sampler sampler = new Sampler(sampling, logits.length, prompt);
+    public static float[] distribution(SamplingParams params, float[] logits, int[] prompt, int[] generated) {
+        Sampler sampler = new Sampler(params, logits.length, prompt);
         for (int id : generated) {
-            sampler.remember(id);
+            sampler.record(id);
         }
         return sampler.probabilities(logits);
     }
 
-    public Sampling sampling() {
-        return sampling;
+    public SamplingParams params() {
+        return params;
     }
 
     /** Draws the next token of the text. */
     public int next(float[] logits) {
         int best = score(logits);
         int id = temperature == 0 ? best : draw(best);
-        remember(id);
+        record(id);
         return id;
     }
 
@@ -74,27 +74,27 @@ public final class Sampler {
             probabilities[best] = 1;
             return probabilities;
         }
-        narrow(best);
+        filter(best);
         long total = total();
-        for (int i = 0; i < aliveCount; i++) {
-            probabilities[alive[i]] = TokenWeights.share(weights[alive[i]], total);
+        for (int i = 0; i < candidateCount; i++) {
+            probabilities[candidates[i]] = TokenWeights.share(weights[candidates[i]], total);
         }
         return probabilities;
     }
 
-    private void remember(int id) {
-        see(id);
-        if (sampling.penalizes()) {
+    private void record(int id) {
+        count(id);
+        if (params.hasPenalties()) {
             uses[id]++;
         }
         generated++;
     }
 
-    private void see(int id) {
+    private void count(int id) {
         if (id < 0 || id >= scores.length) {
             throw new TensorException("sampling: token " + id + " is outside the vocabulary of " + scores.length);
         }
-        if (sampling.penalizes() && uses[id] == Decoding.NEVER) {
+        if (params.hasPenalties() && uses[id] == Decoding.NEVER) {
             uses[id] = 0;
             if (seenCount == seen.length) {
                 seen = Arrays.copyOf(seen, 2 * seenCount);
@@ -127,9 +127,9 @@ public final class Sampler {
     }
 
     private void penalize() {
-        float repetition = (float) sampling.repetitionPenalty();
-        float presence = (float) sampling.presencePenalty();
-        float frequency = (float) sampling.frequencyPenalty();
+        float repetition = (float) params.repetitionPenalty();
+        float presence = (float) params.presencePenalty();
+        float frequency = (float) params.frequencyPenalty();
         for (int i = 0; i < seenCount; i++) {
             int id = seen[i];
             scores[id] = TokenWeights.penalize(scores[id], uses[id], repetition, presence, frequency);
@@ -138,28 +138,28 @@ public final class Sampler {
 
     /** Inverts the cumulative distribution in the order of ids. */
     private int draw(int best) {
-        narrow(best);
-        long target = TokenWeights.draw(sampling.seed(), generated, total());
+        filter(best);
+        long target = TokenWeights.draw(params.seed(), generated, total());
         int i = 0;
-        for (long sum = weights[alive[0]]; sum <= target; sum += weights[alive[i]]) {
+        for (long sum = weights[candidates[0]]; sum <= target; sum += weights[candidates[i]]) {
             i++;
         }
-        return alive[i];
+        return candidates[i];
     }
 
     private long total() {
         long total = 0;
-        for (int i = 0; i < aliveCount; i++) {
-            total += weights[alive[i]];
+        for (int i = 0; i < candidateCount; i++) {
+            total += weights[candidates[i]];
         }
         return total;
     }
 
-    private void narrow(int best) {
+    private void filter(int best) {
         keepTopK();
         float top = scores[best];
-        for (int i = 0; i < aliveCount; i++) {
-            weights[alive[i]] = TokenWeights.weight(distance(alive[i], top));
+        for (int i = 0; i < candidateCount; i++) {
+            weights[candidates[i]] = TokenWeights.weight(distance(candidates[i], top));
         }
         keepTopP();
         keepMinP();
@@ -169,7 +169,7 @@ public final class Sampler {
     /** All with a score no worse than that of the k-th best. */
     private void keepTopK() {
         float least = Float.NEGATIVE_INFINITY;
-        int k = sampling.topK();
+        int k = params.topK();
         if (k > 0 && k < scores.length) {
             for (int id = 0; id < k; id++) {
                 heap[id] = key(id);
@@ -179,89 +179,89 @@ public final class Sampler {
             for (int id = k; id < scores.length; id++) {
                 if (scores[id] > least) {
                     heap[0] = key(id);
-                    sink(0, k);
+                    siftDown(0, k);
                     least = scores[(int) heap[0]];
                 }
             }
         }
-        aliveCount = 0;
+        candidateCount = 0;
         for (int id = 0; id < scores.length; id++) {
             if (scores[id] >= least) {
-                alive[aliveCount++] = id;
+                candidates[candidateCount++] = id;
             }
         }
     }
 
     /** HF drops from the worst up while the sum is at most 1 - p, so of equal tokens at the border the low ids go. */
     private void keepTopP() {
-        if (sampling.topP() == 1) {
+        if (params.topP() == 1) {
             return;
         }
-        for (int i = 0; i < aliveCount; i++) {
-            heap[i] = ~key(alive[i]);
+        for (int i = 0; i < candidateCount; i++) {
+            heap[i] = ~key(candidates[i]);
         }
-        heapify(aliveCount);
-        long needed = TokenWeights.leaving((float) (1 - sampling.topP()), total());
+        heapify(candidateCount);
+        long needed = TokenWeights.leaving((float) (1 - params.topP()), total());
         long least;
-        int size = aliveCount;
+        int size = candidateCount;
         do {
             least = ~heap[0];
             needed -= weights[(int) least];
             heap[0] = heap[--size];
-            sink(0, size);
+            siftDown(0, size);
         } while (needed > 0);
         int kept = 0;
-        for (int i = 0; i < aliveCount; i++) {
-            if (key(alive[i]) >= least) {
-                alive[kept++] = alive[i];
+        for (int i = 0; i < candidateCount; i++) {
+            if (key(candidates[i]) >= least) {
+                candidates[kept++] = candidates[i];
             }
         }
-        aliveCount = kept;
+        candidateCount = kept;
     }
 
     private void keepMinP() {
-        long least = TokenWeights.fixed((float) sampling.minP());
+        long least = TokenWeights.fixed((float) params.minP());
         int kept = 0;
-        for (int i = 0; i < aliveCount; i++) {
-            if (weights[alive[i]] >= least) {
-                alive[kept++] = alive[i];
+        for (int i = 0; i < candidateCount; i++) {
+            if (weights[candidates[i]] >= least) {
+                candidates[kept++] = candidates[i];
             }
         }
-        aliveCount = kept;
+        candidateCount = kept;
     }
 
     private void keepTypical(float top) {
-        if ((float) sampling.typicalP() == 1) {
+        if ((float) params.typicalP() == 1) {
             return;
         }
         long total = total();
         long moment = 0;
-        for (int i = 0; i < aliveCount; i++) {
-            moment += TokenWeights.moment(weights[alive[i]], distance(alive[i], top));
+        for (int i = 0; i < candidateCount; i++) {
+            moment += TokenWeights.moment(weights[candidates[i]], distance(candidates[i], top));
         }
         float mean = TokenWeights.share(moment, total);
-        for (int i = 0; i < aliveCount; i++) {
-            heap[i] = (long) Float.floatToRawIntBits(TokenWeights.surprise(distance(alive[i], top), mean)) << 32
-                    | alive[i];
+        for (int i = 0; i < candidateCount; i++) {
+            heap[i] = (long) Float.floatToRawIntBits(TokenWeights.surprise(distance(candidates[i], top), mean)) << 32
+                    | candidates[i];
         }
-        heapify(aliveCount);
-        long needed = TokenWeights.reaching((float) sampling.typicalP(), total);
+        heapify(candidateCount);
+        long needed = TokenWeights.reaching((float) params.typicalP(), total);
         long last;
-        int size = aliveCount;
+        int size = candidateCount;
         do {
             last = heap[0];
             needed -= weights[(int) last];
             heap[0] = heap[--size];
-            sink(0, size);
+            siftDown(0, size);
         } while (needed > 0);
         float most = Float.intBitsToFloat((int) (last >> 32));
         int kept = 0;
-        for (int i = 0; i < aliveCount; i++) {
-            if (TokenWeights.surprise(distance(alive[i], top), mean) <= most) {
-                alive[kept++] = alive[i];
+        for (int i = 0; i < candidateCount; i++) {
+            if (TokenWeights.surprise(distance(candidates[i], top), mean) <= most) {
+                candidates[kept++] = candidates[i];
             }
         }
-        aliveCount = kept;
+        candidateCount = kept;
     }
 
     private float distance(int id, float top) {
@@ -276,12 +276,12 @@ public final class Sampler {
 
     private void heapify(int size) {
         for (int i = size / 2 - 1; i >= 0; i--) {
-            sink(i, size);
+            siftDown(i, size);
         }
     }
 
     /** The smallest key is on top. */
-    private void sink(int at, int size) {
+    private void siftDown(int at, int size) {
         long key = heap[at];
         int hole = at;
         for (int child = 2 * hole + 1; child < size; child = 2 * hole + 1) {

@@ -15,8 +15,8 @@ import java.util.Optional;
  * the text so far ends with; the largest of these states is what must be held back. For one thread and one text.
  */
 public final class StopStrings {
-    public static final int MOST = 16;
-    public static final int LONGEST = 128;
+    public static final int MAX_STRINGS = 16;
+    public static final int MAX_LENGTH = 128;
 
     private final String[] strings;
     private final int[][] fallbacks;
@@ -36,13 +36,13 @@ public final class StopStrings {
 
     private static void check(List<String> strings) {
         List<Violation> wrong = new ArrayList<>();
-        if (strings.size() > MOST) {
-            wrong.add(new Violation("stop", "at most " + MOST + " strings", Integer.toString(strings.size())));
+        if (strings.size() > MAX_STRINGS) {
+            wrong.add(new Violation("stop", "at most " + MAX_STRINGS + " strings", Integer.toString(strings.size())));
         }
         for (String string : strings) {
             int length = string.codePointCount(0, string.length());
-            if (length == 0 || length > LONGEST) {
-                wrong.add(new Violation("stop", "strings of 1 to " + LONGEST + " characters", "one of " + length));
+            if (length == 0 || length > MAX_LENGTH) {
+                wrong.add(new Violation("stop", "strings of 1 to " + MAX_LENGTH + " characters", "one of " + length));
             } else if (string.codePoints()
                     .anyMatch(c -> c >= Character.MIN_SURROGATE && c <= Character.MAX_SURROGATE)) {
                 wrong.add(new Violation("stop", "whole characters", "half a surrogate pair"));

@@ -1,6 +1,6 @@
 package dev.starforge.model.gguf;
 
-import dev.starforge.model.Config;
+import dev.starforge.model.JsonConfig;
 import java.util.HashSet;
 import java.util.Set;
 import tools.jackson.databind.json.JsonMapper;
@@ -19,17 +19,17 @@ public final class GgufConfig {
 
     private GgufConfig(GgufFile file) {
         this.file = file;
-        this.prefix = file.text("general.architecture") + ".";
+        this.prefix = file.string("general.architecture") + ".";
     }
 
-    public static Config of(GgufFile file) {
-        return Config.of(file.path(), new GgufConfig(file).translate());
+    public static JsonConfig of(GgufFile file) {
+        return JsonConfig.of(file.path(), new GgufConfig(file).translate());
     }
 
     private ObjectNode translate() {
         String type = GgufNames.modelType(file);
         Set<String> read = new HashSet<>();
-        for (GgufNames.Setting setting : GgufNames.settings(type)) {
+        for (GgufNames.ConfigKey setting : GgufNames.configKeys(type)) {
             if (read.add(setting.gguf())) {
                 copy(config, setting.hf(), setting.gguf());
             }
@@ -78,7 +78,7 @@ public final class GgufConfig {
         ObjectNode rope = config.putObject("rope_parameters");
         copy(rope, "rope_theta", "rope.freq_base");
         boolean stretched = file.hasKey(prefix + "rope.scaling.factor") || file.hasKey(prefix + "rope.scale_linear");
-        String scaling = file.text(prefix + "rope.scaling.type", stretched ? "linear" : "none");
+        String scaling = file.string(prefix + "rope.scaling.type", stretched ? "linear" : "none");
         if (file.has("rope_freqs.weight")) {
             factors(rope, "rope_freqs.weight", "rope_freqs.weight");
             rope.put("attention_factor", 1.0);
@@ -115,11 +115,11 @@ public final class GgufConfig {
 
     private void copy(ObjectNode to, String ours, String theirs) {
         switch (file.metadata().get(prefix + theirs)) {
-            case GgufValue.Whole whole -> to.put(ours, whole.value());
-            case GgufValue.Real real -> to.put(ours, real.value());
-            case GgufValue.Flag flag -> to.put(ours, flag.value());
+            case GgufValue.IntValue whole -> to.put(ours, whole.value());
+            case GgufValue.FloatValue real -> to.put(ours, real.value());
+            case GgufValue.BoolValue flag -> to.put(ours, flag.value());
             case null -> {}
-            default -> throw file.wrong(prefix + theirs, "one number for all layers");
+            default -> throw file.invalid(prefix + theirs, "one number for all layers");
         }
     }
 }

@@ -47,7 +47,7 @@ public final class GgufFile implements AutoCloseable {
     private final int version;
     private final Map<String, GgufValue> metadata;
     private final long dataStart;
-    private final Map<String, Stored> tensors;
+    private final Map<String, GgufTensorInfo> tensors;
 
     /**
      * A tensor in the file.
@@ -55,7 +55,7 @@ public final class GgufFile implements AutoCloseable {
      * @param shape row-major, the reverse of the order in which the file lists dimensions
      * @param begin first byte, counted from the start of the data
      */
-    public record Stored(String name, BlockFormat format, Shape shape, long begin, long bytes) {}
+    public record GgufTensorInfo(String name, BlockFormat format, Shape shape, long begin, long bytes) {}
 
     private GgufFile(
             Path path,
@@ -63,7 +63,7 @@ public final class GgufFile implements AutoCloseable {
             int version,
             Map<String, GgufValue> metadata,
             long dataStart,
-            Map<String, Stored> tensors) {
+            Map<String, GgufTensorInfo> tensors) {
         this.path = path;
         this.channel = channel;
         this.version = version;
@@ -103,10 +103,10 @@ public final class GgufFile implements AutoCloseable {
             metadata.put(key, value(in, key));
         }
         int alignment = alignment(metadata).orElseThrow(() -> in.wrong(in.position(), wrongAlignment(metadata)));
-        Map<String, Stored> tensors = new LinkedHashMap<>();
+        Map<String, GgufTensorInfo> tensors = new LinkedHashMap<>();
         long end = 0;
         for (int i = 0; i < tensorCount; i++) {
-            Stored stored = stored(in, align(end, alignment), tensors);
+            GgufTensorInfo stored = stored(in, align(end, alignment), tensors);
             tensors.put(stored.name(), stored);
             end = stored.begin() + stored.bytes();
             if (end < 0 || end > size) {
@@ -142,35 +142,35 @@ public final class GgufFile implements AutoCloseable {
     }
 
     private static GgufValue value(GgufCursor in, String key) throws IOException {
-        GgufValue.Type type = type(in, key);
+        GgufValue.GgufValueType type = type(in, key);
         return switch (type) {
-            case STRING -> new GgufValue.Text(in.string("text of " + key));
+            case STRING -> new GgufValue.StringValue(in.string("text of " + key));
             case ARRAY -> list(in, key);
-            default -> new GgufValue.Numbers(type, in.bytes(type.bytes(), key)).single();
+            default -> new GgufValue.NumberArray(type, in.bytes(type.bytes(), key)).single();
         };
     }
 
     private static GgufValue list(GgufCursor in, String key) throws IOException {
         long offset = in.position();
-        GgufValue.Type element = type(in, key);
-        if (element == GgufValue.Type.ARRAY) {
+        GgufValue.GgufValueType element = type(in, key);
+        if (element == GgufValue.GgufValueType.ARRAY) {
             throw in.wrong(offset, "metadata " + key + ": lists of lists are not read");
         }
-        if (element == GgufValue.Type.STRING) {
+        if (element == GgufValue.GgufValueType.STRING) {
             int count = in.count(key, 8);
             List<String> values = new ArrayList<>();
             for (int i = 0; i < count; i++) {
                 values.add(in.string(key));
             }
-            return new GgufValue.Texts(values);
+            return new GgufValue.StringArray(values);
         }
         int count = in.count(key, element.bytes());
-        return new GgufValue.Numbers(element, in.bytes(count * element.bytes(), key));
+        return new GgufValue.NumberArray(element, in.bytes(count * element.bytes(), key));
     }
 
-    private static GgufValue.Type type(GgufCursor in, String key) throws IOException {
+    private static GgufValue.GgufValueType type(GgufCursor in, String key) throws IOException {
         int id = in.int32("type of " + key);
-        GgufValue.Type[] types = GgufValue.Type.values();
+        GgufValue.GgufValueType[] types = GgufValue.GgufValueType.values();
         if (id < 0 || id >= types.length) {
             throw in.wrong(
                     in.position() - 4,
@@ -183,8 +183,8 @@ public final class GgufFile implements AutoCloseable {
     /** The alignment that the metadata ask for, or nothing if they ask for one that cannot be. */
     static OptionalInt alignment(Map<String, GgufValue> metadata) {
         return metadata.getOrDefault(ALIGNMENT_KEY, GgufValue.u32(DEFAULT_ALIGNMENT))
-                                instanceof GgufValue.Whole(GgufValue.Type type, long value)
-                        && type == GgufValue.Type.UINT32
+                                instanceof GgufValue.IntValue(GgufValue.GgufValueType type, long value)
+                        && type == GgufValue.GgufValueType.UINT32
                         && value <= LARGEST_ALIGNMENT
                         && Long.bitCount(value) == 1
                 ? OptionalInt.of((int) value)
@@ -200,7 +200,8 @@ public final class GgufFile implements AutoCloseable {
         return Math.ceilDiv(offset, alignment) * alignment;
     }
 
-    private static Stored stored(GgufCursor in, long expectedBegin, Map<String, Stored> others) throws IOException {
+    private static GgufTensorInfo stored(GgufCursor in, long expectedBegin, Map<String, GgufTensorInfo> others)
+            throws IOException {
         long offset = in.position();
         String name = in.string("tensor name");
         if (name.isEmpty() || others.containsKey(name)) {
@@ -226,7 +227,7 @@ public final class GgufFile implements AutoCloseable {
                     "tensor " + name + ": begins at byte " + Long.toUnsignedString(begin) + " of the data, expected "
                             + expectedBegin + ", the next multiple of the alignment");
         }
-        return new Stored(name, format, shape, begin, format.bytes(shape.size()));
+        return new GgufTensorInfo(name, format, shape, begin, format.bytes(shape.size()));
     }
 
     private static BlockFormat format(GgufCursor in, String name) throws IOException {
@@ -265,7 +266,7 @@ public final class GgufFile implements AutoCloseable {
         return metadata;
     }
 
-    public Map<String, Stored> tensors() {
+    public Map<String, GgufTensorInfo> tensors() {
         return tensors;
     }
 
@@ -273,8 +274,8 @@ public final class GgufFile implements AutoCloseable {
         return tensors.containsKey(name);
     }
 
-    public Stored tensor(String name) {
-        Stored stored = tensors.get(name);
+    public GgufTensorInfo tensor(String name) {
+        GgufTensorInfo stored = tensors.get(name);
         if (stored == null) {
             throw new ModelException(path, "has no tensor " + name);
         }
@@ -282,12 +283,12 @@ public final class GgufFile implements AutoCloseable {
     }
 
     /** Where so many bytes of a tensor lie, from {@code offset} on. */
-    FileRegion region(Stored tensor, long offset, long bytes) {
+    FileRegion region(GgufTensorInfo tensor, long offset, long bytes) {
         return new FileRegion(path, dataStart + tensor.begin() + offset, bytes);
     }
 
     /** Fills {@code into} with a tensor's bytes from {@code offset} on. */
-    public void read(Stored tensor, long offset, ByteBuffer into) {
+    public void read(GgufTensorInfo tensor, long offset, ByteBuffer into) {
         if (offset < 0 || into.remaining() > tensor.bytes() - offset) {
             throw new ModelException(
                     path,
@@ -310,7 +311,7 @@ public final class GgufFile implements AutoCloseable {
 
     /** A whole tensor, decoded. */
     public float[] readFloats(String name) {
-        Stored stored = tensor(name);
+        GgufTensorInfo stored = tensor(name);
         if (stored.shape().size() > Integer.MAX_VALUE - 8) {
             throw new ModelException(path, "tensor " + name + ": " + stored.shape() + " does not fit one array");
         }
@@ -320,7 +321,7 @@ public final class GgufFile implements AutoCloseable {
     }
 
     /** Decodes elements {@code first} to {@code first + count - 1} of a tensor; both must be multiples of its block. */
-    public void readFloats(Stored tensor, long first, float[] out, int at, int count) {
+    public void readFloats(GgufTensorInfo tensor, long first, float[] out, int at, int count) {
         BlockFormat format = tensor.format();
         int piece = Math.min(count, PIECE / format.blockBytes() * format.blockElements());
         ByteBuffer bytes = ByteBuffer.allocate((int) format.bytes(piece));
@@ -335,72 +336,73 @@ public final class GgufFile implements AutoCloseable {
         return metadata.containsKey(key);
     }
 
-    public String text(String key) {
-        if (metadata.get(key) instanceof GgufValue.Text(String value)) {
+    public String string(String key) {
+        if (metadata.get(key) instanceof GgufValue.StringValue(String value)) {
             return value;
         }
-        throw wrong(key, "a string");
+        throw invalid(key, "a string");
     }
 
-    public String text(String key, String missing) {
-        return hasKey(key) ? text(key) : missing;
+    public String string(String key, String defaultValue) {
+        return hasKey(key) ? string(key) : defaultValue;
     }
 
     public int integer(String key) {
-        if (metadata.get(key) instanceof GgufValue.Whole(GgufValue.Type _, long value) && value == (int) value) {
+        if (metadata.get(key) instanceof GgufValue.IntValue(GgufValue.GgufValueType _, long value)
+                && value == (int) value) {
             return (int) value;
         }
-        throw wrong(key, "a whole number below 2^31");
+        throw invalid(key, "a whole number below 2^31");
     }
 
-    public int integer(String key, int missing) {
-        return hasKey(key) ? integer(key) : missing;
+    public int integer(String key, int defaultValue) {
+        return hasKey(key) ? integer(key) : defaultValue;
     }
 
     public double number(String key) {
         return switch (metadata.get(key)) {
-            case GgufValue.Real(GgufValue.Type _, double value) when Double.isFinite(value) -> value;
-            case GgufValue.Whole(GgufValue.Type _, long value) -> value;
-            case null, default -> throw wrong(key, "a number");
+            case GgufValue.FloatValue(GgufValue.GgufValueType _, double value) when Double.isFinite(value) -> value;
+            case GgufValue.IntValue(GgufValue.GgufValueType _, long value) -> value;
+            case null, default -> throw invalid(key, "a number");
         };
     }
 
-    public double number(String key, double missing) {
-        return hasKey(key) ? number(key) : missing;
+    public double number(String key, double defaultValue) {
+        return hasKey(key) ? number(key) : defaultValue;
     }
 
-    public boolean flag(String key, boolean missing) {
+    public boolean bool(String key, boolean defaultValue) {
         if (!hasKey(key)) {
-            return missing;
+            return defaultValue;
         }
-        if (metadata.get(key) instanceof GgufValue.Flag(boolean value)) {
+        if (metadata.get(key) instanceof GgufValue.BoolValue(boolean value)) {
             return value;
         }
-        throw wrong(key, "true or false");
+        throw invalid(key, "true or false");
     }
 
-    public List<String> texts(String key) {
-        if (metadata.get(key) instanceof GgufValue.Texts(List<String> values)) {
+    public List<String> strings(String key) {
+        if (metadata.get(key) instanceof GgufValue.StringArray(List<String> values)) {
             return values;
         }
-        throw wrong(key, "a list of strings");
+        throw invalid(key, "a list of strings");
     }
 
     /** A list of numbers or flags. */
-    public GgufValue.Numbers numbers(String key) {
-        if (metadata.get(key) instanceof GgufValue.Numbers numbers) {
+    public GgufValue.NumberArray numbers(String key) {
+        if (metadata.get(key) instanceof GgufValue.NumberArray numbers) {
             return numbers;
         }
-        throw wrong(key, "a list of numbers");
+        throw invalid(key, "a list of numbers");
     }
 
     /** The error for a key whose value is not what it must be. */
-    public ModelException wrong(String key, String expectation) {
+    public ModelException invalid(String key, String expectation) {
         String got = switch (metadata.get(key)) {
             case null -> "nothing";
-            case GgufValue.Texts(List<String> values) -> values.size() + " strings";
-            case GgufValue.Numbers numbers -> numbers.size() + " of " + numbers.element();
-            case GgufValue.Text(String value) -> "'" + value.substring(0, Math.min(80, value.length())) + "'";
+            case GgufValue.StringArray(List<String> values) -> values.size() + " strings";
+            case GgufValue.NumberArray numbers -> numbers.size() + " of " + numbers.element();
+            case GgufValue.StringValue(String value) -> "'" + value.substring(0, Math.min(80, value.length())) + "'";
             case GgufValue scalar -> scalar.toString();
         };
         return new ModelException(path, "metadata " + key + ": expected " + expectation + ", got " + got);

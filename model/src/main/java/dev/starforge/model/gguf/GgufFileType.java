@@ -37,7 +37,7 @@ public enum GgufFileType {
      * @param experts of a block; 0 where it has none
      * @param tied whether the embeddings are the output, too
      */
-    public record Mixture(GgufFileType type, int layers, int experts, boolean tied) {
+    public record QuantizationMix(GgufFileType type, int layers, int experts, boolean tied) {
         private static final int EIGHT = 8;
 
         /** The type of a tensor, were its rows whole blocks of it; empty tensors of no matter. */

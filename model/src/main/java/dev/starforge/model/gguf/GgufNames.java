@@ -18,22 +18,22 @@ public final class GgufNames {
      *
      * @param is tells those apart that share llama.cpp's name; the first row that says yes counts
      */
-    private record Architecture(String gguf, String hf, Predicate<GgufFile> is) {}
+    private record ArchitectureName(String gguf, String hf, Predicate<GgufFile> is) {}
 
-    private static final List<Architecture> ARCHITECTURES = List.of(
-            new Architecture("llama", "mixtral", file -> file.integer("llama.expert_count", 0) > 0),
-            new Architecture("llama", "mistral", file -> file.integer("llama.attention.sliding_window", 0) > 0),
-            new Architecture("deepseek2", "deepseek_v3", GgufNames::hasBalancingBias),
-            new Architecture("deepseek2", "deepseek_v2", file -> true),
-            new Architecture("phi2", "phi", file -> true),
-            new Architecture("qwen2moe", "qwen2_moe", file -> true),
-            new Architecture("qwen3moe", "qwen3_moe", file -> true));
+    private static final List<ArchitectureName> ARCHITECTURES = List.of(
+            new ArchitectureName("llama", "mixtral", file -> file.integer("llama.expert_count", 0) > 0),
+            new ArchitectureName("llama", "mistral", file -> file.integer("llama.attention.sliding_window", 0) > 0),
+            new ArchitectureName("deepseek2", "deepseek_v3", GgufNames::hasBalancingBias),
+            new ArchitectureName("deepseek2", "deepseek_v2", file -> true),
+            new ArchitectureName("phi2", "phi", file -> true),
+            new ArchitectureName("qwen2moe", "qwen2_moe", file -> true),
+            new ArchitectureName("qwen3moe", "qwen3_moe", file -> true));
 
     /** What a setting is in a GGUF file; llama.cpp takes no other. */
-    public enum Kind {
-        WHOLE,
-        REAL,
-        FLAG
+    public enum ConfigType {
+        INT,
+        FLOAT,
+        BOOL
     }
 
     /**
@@ -41,60 +41,60 @@ public final class GgufNames {
      *
      * @param only the architectures that have it, by HF's names; empty for all
      */
-    public record Setting(String hf, String gguf, Kind kind, Set<String> only) {
-        static Setting of(String hf, String gguf, Kind kind, String... only) {
-            return new Setting(hf, gguf, kind, Set.of(only));
+    public record ConfigKey(String hf, String gguf, ConfigType kind, Set<String> only) {
+        static ConfigKey of(String hf, String gguf, ConfigType kind, String... only) {
+            return new ConfigKey(hf, gguf, kind, Set.of(only));
         }
     }
 
     /** Where HF has several names for one setting, an architecture is read by the first row that it has. */
-    private static final List<Setting> SETTINGS = List.of(
-            Setting.of("num_hidden_layers", "block_count", Kind.WHOLE),
-            Setting.of("max_position_embeddings", "context_length", Kind.WHOLE),
-            Setting.of("hidden_size", "embedding_length", Kind.WHOLE),
-            Setting.of("num_attention_heads", "attention.head_count", Kind.WHOLE),
-            Setting.of("num_key_value_heads", "attention.head_count_kv", Kind.WHOLE),
-            Setting.of("kv_channels", "attention.key_length", Kind.WHOLE, "qwen"),
-            Setting.of("head_dim", "attention.key_length", Kind.WHOLE),
-            Setting.of("layer_norm_epsilon", "attention.layer_norm_rms_epsilon", Kind.REAL, "qwen"),
-            Setting.of("rms_norm_eps", "attention.layer_norm_rms_epsilon", Kind.REAL),
-            Setting.of("norm_epsilon", "attention.layer_norm_epsilon", Kind.REAL, "starcoder2"),
-            Setting.of("layer_norm_eps", "attention.layer_norm_epsilon", Kind.REAL, "phi"),
-            Setting.of(
+    private static final List<ConfigKey> SETTINGS = List.of(
+            ConfigKey.of("num_hidden_layers", "block_count", ConfigType.INT),
+            ConfigKey.of("max_position_embeddings", "context_length", ConfigType.INT),
+            ConfigKey.of("hidden_size", "embedding_length", ConfigType.INT),
+            ConfigKey.of("num_attention_heads", "attention.head_count", ConfigType.INT),
+            ConfigKey.of("num_key_value_heads", "attention.head_count_kv", ConfigType.INT),
+            ConfigKey.of("kv_channels", "attention.key_length", ConfigType.INT, "qwen"),
+            ConfigKey.of("head_dim", "attention.key_length", ConfigType.INT),
+            ConfigKey.of("layer_norm_epsilon", "attention.layer_norm_rms_epsilon", ConfigType.FLOAT, "qwen"),
+            ConfigKey.of("rms_norm_eps", "attention.layer_norm_rms_epsilon", ConfigType.FLOAT),
+            ConfigKey.of("norm_epsilon", "attention.layer_norm_epsilon", ConfigType.FLOAT, "starcoder2"),
+            ConfigKey.of("layer_norm_eps", "attention.layer_norm_epsilon", ConfigType.FLOAT, "phi"),
+            ConfigKey.of(
                     "sliding_window",
                     "attention.sliding_window",
-                    Kind.WHOLE,
+                    ConfigType.INT,
                     "llama",
                     "mistral",
                     "mixtral",
                     "phi3",
                     "starcoder2"),
-            Setting.of("n_routed_experts", "expert_count", Kind.WHOLE, "deepseek", "deepseek_v2", "deepseek_v3"),
-            Setting.of("num_experts", "expert_count", Kind.WHOLE, "qwen2_moe", "qwen3_moe"),
-            Setting.of("num_local_experts", "expert_count", Kind.WHOLE, "mixtral", "qwen2_moe", "qwen3_moe"),
-            Setting.of(
+            ConfigKey.of("n_routed_experts", "expert_count", ConfigType.INT, "deepseek", "deepseek_v2", "deepseek_v3"),
+            ConfigKey.of("num_experts", "expert_count", ConfigType.INT, "qwen2_moe", "qwen3_moe"),
+            ConfigKey.of("num_local_experts", "expert_count", ConfigType.INT, "mixtral", "qwen2_moe", "qwen3_moe"),
+            ConfigKey.of(
                     "num_experts_per_tok",
                     "expert_used_count",
-                    Kind.WHOLE,
+                    ConfigType.INT,
                     "mixtral",
                     "qwen2_moe",
                     "qwen3_moe",
                     "deepseek",
                     "deepseek_v2",
                     "deepseek_v3"),
-            Setting.of("n_group", "expert_group_count", Kind.WHOLE, "deepseek_v2", "deepseek_v3"),
-            Setting.of("topk_group", "expert_group_used_count", Kind.WHOLE, "deepseek_v2", "deepseek_v3"),
-            Setting.of("moe_intermediate_size", "expert_feed_forward_length", Kind.WHOLE),
-            Setting.of("shared_expert_intermediate_size", "expert_shared_feed_forward_length", Kind.WHOLE),
-            Setting.of("n_shared_experts", "expert_shared_count", Kind.WHOLE),
-            Setting.of("routed_scaling_factor", "expert_weights_scale", Kind.REAL),
-            Setting.of("norm_topk_prob", "expert_weights_norm", Kind.FLAG),
-            Setting.of("first_k_dense_replace", "leading_dense_block_count", Kind.WHOLE),
-            Setting.of("q_lora_rank", "attention.q_lora_rank", Kind.WHOLE),
-            Setting.of("kv_lora_rank", "attention.kv_lora_rank", Kind.WHOLE),
-            Setting.of("qk_rope_head_dim", "rope.dimension_count", Kind.WHOLE, "deepseek_v2", "deepseek_v3"),
-            Setting.of("v_head_dim", "attention.value_length_mla", Kind.WHOLE),
-            Setting.of("rope_theta", "rope.freq_base", Kind.REAL));
+            ConfigKey.of("n_group", "expert_group_count", ConfigType.INT, "deepseek_v2", "deepseek_v3"),
+            ConfigKey.of("topk_group", "expert_group_used_count", ConfigType.INT, "deepseek_v2", "deepseek_v3"),
+            ConfigKey.of("moe_intermediate_size", "expert_feed_forward_length", ConfigType.INT),
+            ConfigKey.of("shared_expert_intermediate_size", "expert_shared_feed_forward_length", ConfigType.INT),
+            ConfigKey.of("n_shared_experts", "expert_shared_count", ConfigType.INT),
+            ConfigKey.of("routed_scaling_factor", "expert_weights_scale", ConfigType.FLOAT),
+            ConfigKey.of("norm_topk_prob", "expert_weights_norm", ConfigType.BOOL),
+            ConfigKey.of("first_k_dense_replace", "leading_dense_block_count", ConfigType.INT),
+            ConfigKey.of("q_lora_rank", "attention.q_lora_rank", ConfigType.INT),
+            ConfigKey.of("kv_lora_rank", "attention.kv_lora_rank", ConfigType.INT),
+            ConfigKey.of("qk_rope_head_dim", "rope.dimension_count", ConfigType.INT, "deepseek_v2", "deepseek_v3"),
+            ConfigKey.of("v_head_dim", "attention.value_length_mla", ConfigType.INT),
+            ConfigKey.of("rope_theta", "rope.freq_base", ConfigType.FLOAT));
 
     private static final Pattern LAYER = Pattern.compile("(?:model\\.layers|transformer\\.h)\\.(\\d+)\\.(.*)");
     private static final Pattern EXPERT =
@@ -164,10 +164,10 @@ public final class GgufNames {
 
     /** The architecture of a file by HF's name for it. */
     public static String modelType(GgufFile file) {
-        String name = file.text("general.architecture");
+        String name = file.string("general.architecture");
         return ARCHITECTURES.stream()
                 .filter(row -> row.gguf().equals(name) && row.is().test(file))
-                .map(Architecture::hf)
+                .map(ArchitectureName::hf)
                 .findFirst()
                 .orElse(name);
     }
@@ -176,7 +176,7 @@ public final class GgufNames {
     public static String architecture(String modelType) {
         return ARCHITECTURES.stream()
                 .filter(row -> row.hf().equals(modelType))
-                .map(Architecture::gguf)
+                .map(ArchitectureName::gguf)
                 .findFirst()
                 .orElse(modelType);
     }
@@ -191,7 +191,7 @@ public final class GgufNames {
     }
 
     /** The settings of an architecture. */
-    public static List<Setting> settings(String modelType) {
+    public static List<ConfigKey> configKeys(String modelType) {
         return SETTINGS.stream()
                 .filter(setting -> setting.only().isEmpty() || setting.only().contains(modelType))
                 .toList();

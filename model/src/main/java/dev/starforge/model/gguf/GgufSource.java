@@ -1,6 +1,6 @@
 package dev.starforge.model.gguf;
 
-import dev.starforge.model.Config;
+import dev.starforge.model.JsonConfig;
 import dev.starforge.model.file.WeightSource;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.FileRegion;
@@ -25,9 +25,9 @@ public final class GgufSource implements WeightSource {
     private String whole = "";
     private float[] values = {};
 
-    public GgufSource(GgufFile file, Config config) {
+    public GgufSource(GgufFile file, JsonConfig config) {
         this.file = file;
-        this.reordered = GgufNames.pairsAreAdjacent(file.text("general.architecture"));
+        this.reordered = GgufNames.pairsAreAdjacent(file.string("general.architecture"));
         this.heads = config.size("num_attention_heads");
         this.kvHeads = config.size("num_key_value_heads", heads);
     }
@@ -56,7 +56,7 @@ public final class GgufSource implements WeightSource {
     }
 
     @Override
-    public Optional<DType> stored(String name) {
+    public Optional<DType> storedType(String name) {
         boolean moved = isJoined(name) || isReordered(name) && shape(name).rank() == 1;
         return moved
                 ? Optional.empty()
@@ -66,7 +66,7 @@ public final class GgufSource implements WeightSource {
     /** Reordering moves rows within a head, and an expert's rows are a stretch of its stack's. */
     @Override
     public void readRows(String name, long first, ByteBuffer into) {
-        GgufFile.Stored stored = file.tensor(GgufNames.tensor(name));
+        GgufFile.GgufTensorInfo stored = file.tensor(GgufNames.tensor(name));
         long row = stored.format().bytes(shape(name).last());
         if (!isReordered(name)) {
             file.read(stored, (skipped(name) + first) * row, into);
@@ -87,7 +87,7 @@ public final class GgufSource implements WeightSource {
         if (isJoined(name) || isReordered(name)) {
             return Optional.empty();
         }
-        GgufFile.Stored stored = file.tensor(GgufNames.tensor(name));
+        GgufFile.GgufTensorInfo stored = file.tensor(GgufNames.tensor(name));
         long row = stored.format().bytes(shape(name).last());
         return Optional.of(file.region(stored, skipped(name) * row, shape(name).rows() * row));
     }

@@ -1,8 +1,8 @@
 package dev.starforge.model.gguf;
 
 import dev.starforge.model.ModelException;
-import dev.starforge.model.file.SafetensorsWriter.Values;
-import dev.starforge.model.file.WholeFile;
+import dev.starforge.model.file.AtomicFile;
+import dev.starforge.model.file.SafetensorsWriter.FloatReader;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.ShapeException;
 import dev.starforge.tensor.TensorException;
@@ -32,15 +32,15 @@ public final class GgufWriter {
 
     /** Puts a tensor's bytes into a channel when they are wanted. */
     @FunctionalInterface
-    public interface Body {
+    public interface TensorData {
         void write(WritableByteChannel out) throws IOException;
     }
 
     /** What to write: a name, a type, a row-major shape, and the bytes. */
-    public record Entry(String name, BlockFormat format, Shape shape, Body body) {
+    public record GgufEntry(String name, BlockFormat format, Shape shape, TensorData body) {
         /** A tensor to be encoded piece by piece, in whole rows. */
-        public static Entry of(String name, BlockFormat format, Shape shape, Values values) {
-            return new Entry(name, format, shape, out -> {
+        public static GgufEntry of(String name, BlockFormat format, Shape shape, FloatReader values) {
+            return new GgufEntry(name, format, shape, out -> {
                 int piece = piece(shape);
                 float[] floats = new float[piece];
                 ByteBuffer bytes = ByteBuffer.allocate((int) format.bytes(piece));
@@ -48,13 +48,13 @@ public final class GgufWriter {
                     int now = (int) Math.min(piece, shape.size() - done);
                     values.read(done, floats, now);
                     format.encode(floats, 0, now, bytes.clear().limit((int) format.bytes(now)), 0);
-                    WholeFile.put(out, bytes);
+                    AtomicFile.put(out, bytes);
                 }
             });
         }
 
         /** A tensor that is at hand. */
-        public static Entry of(String name, BlockFormat format, Shape shape, float... values) {
+        public static GgufEntry of(String name, BlockFormat format, Shape shape, float... values) {
             return of(name, format, shape, (first, out, count) -> {
                 if (values.length != shape.size()) {
                     throw new ShapeException("expected " + shape.size() + " values, got " + values.length);
@@ -64,12 +64,12 @@ public final class GgufWriter {
         }
 
         /** A tensor of another file, byte for byte. */
-        public static Entry copy(GgufFile file, GgufFile.Stored stored) {
-            return new Entry(stored.name(), stored.format(), stored.shape(), out -> {
+        public static GgufEntry copy(GgufFile file, GgufFile.GgufTensorInfo stored) {
+            return new GgufEntry(stored.name(), stored.format(), stored.shape(), out -> {
                 for (long at = 0; at < stored.bytes(); at += PIECE) {
                     ByteBuffer bytes = ByteBuffer.allocate((int) Math.min(PIECE, stored.bytes() - at));
                     file.read(stored, at, bytes);
-                    WholeFile.put(out, bytes.flip());
+                    AtomicFile.put(out, bytes.flip());
                 }
             });
         }
@@ -86,12 +86,12 @@ public final class GgufWriter {
     }
 
     /** The key {@code general.alignment} is obeyed if it is there. */
-    public static void write(Path path, Map<String, GgufValue> metadata, List<Entry> entries) {
+    public static void write(Path path, Map<String, GgufValue> metadata, List<GgufEntry> entries) {
         int alignment = alignment(path, metadata);
         byte[] head = head(path, metadata, entries);
-        WholeFile.write(path, out -> {
-            WholeFile.put(out, ByteBuffer.wrap(head));
-            for (Entry entry : entries) {
+        AtomicFile.write(path, out -> {
+            AtomicFile.put(out, ByteBuffer.wrap(head));
+            for (GgufEntry entry : entries) {
                 pad(out, alignment);
                 write(path, out, entry);
             }
@@ -99,9 +99,9 @@ public final class GgufWriter {
         });
     }
 
-    private static void check(Path path, List<Entry> entries) {
+    private static void check(Path path, List<GgufEntry> entries) {
         Set<String> names = new HashSet<>();
-        for (Entry entry : entries) {
+        for (GgufEntry entry : entries) {
             int length = entry.name().getBytes(StandardCharsets.UTF_8).length;
             if (length == 0 || length > LONGEST_NAME || !names.add(entry.name())) {
                 throw new ModelException(
@@ -129,7 +129,7 @@ public final class GgufWriter {
                 .orElseThrow(() -> new ModelException(path, GgufFile.wrongAlignment(metadata)));
     }
 
-    public static void write(Path path, FileChannel out, Entry entry) throws IOException {
+    public static void write(Path path, FileChannel out, GgufEntry entry) throws IOException {
         long begin = out.position();
         try {
             entry.body().write(out);
@@ -145,10 +145,10 @@ public final class GgufWriter {
     }
 
     /** What is before the data, not yet padded; refuses what cannot be in a file. */
-    public static byte[] head(Path path, Map<String, GgufValue> metadata, List<Entry> entries) {
+    public static byte[] head(Path path, Map<String, GgufValue> metadata, List<GgufEntry> entries) {
         int alignment = alignment(path, metadata);
         check(path, entries);
-        Head head = new Head();
+        HeaderBuilder head = new HeaderBuilder();
         head.int32(GgufFile.MAGIC);
         head.int32(GgufFile.VERSION);
         head.int64(entries.size());
@@ -158,7 +158,7 @@ public final class GgufWriter {
             head.value(value);
         });
         long begin = 0;
-        for (Entry entry : entries) {
+        for (GgufEntry entry : entries) {
             head.string(entry.name());
             head.int32(entry.shape().rank());
             for (int axis = entry.shape().rank() - 1; axis >= 0; axis--) {
@@ -173,11 +173,11 @@ public final class GgufWriter {
 
     public static void pad(FileChannel out, int alignment) throws IOException {
         long missing = GgufFile.align(out.position(), alignment) - out.position();
-        WholeFile.put(out, ByteBuffer.allocate((int) missing));
+        AtomicFile.put(out, ByteBuffer.allocate((int) missing));
     }
 
     /** The head as it grows. */
-    private static final class Head {
+    private static final class HeaderBuilder {
         private final ByteArrayOutputStream out = new ByteArrayOutputStream();
 
         void int32(int value) {
@@ -202,30 +202,30 @@ public final class GgufWriter {
 
         void value(GgufValue value) {
             switch (value) {
-                case GgufValue.Whole(GgufValue.Type type, long number) -> {
+                case GgufValue.IntValue(GgufValue.GgufValueType type, long number) -> {
                     int32(type.ordinal());
                     number(number, type.bytes());
                 }
-                case GgufValue.Real(GgufValue.Type type, double number) -> {
+                case GgufValue.FloatValue(GgufValue.GgufValueType type, double number) -> {
                     int32(type.ordinal());
-                    boolean single = type == GgufValue.Type.FLOAT32;
+                    boolean single = type == GgufValue.GgufValueType.FLOAT32;
                     number(
                             single ? Float.floatToRawIntBits((float) number) : Double.doubleToRawLongBits(number),
                             type.bytes());
                 }
-                case GgufValue.Flag(boolean flag) -> {
-                    int32(GgufValue.Type.BOOL.ordinal());
+                case GgufValue.BoolValue(boolean flag) -> {
+                    int32(GgufValue.GgufValueType.BOOL.ordinal());
                     number(flag ? 1 : 0, 1);
                 }
-                case GgufValue.Text(String text) -> {
-                    int32(GgufValue.Type.STRING.ordinal());
+                case GgufValue.StringValue(String text) -> {
+                    int32(GgufValue.GgufValueType.STRING.ordinal());
                     string(text);
                 }
-                case GgufValue.Texts(List<String> texts) -> {
-                    list(GgufValue.Type.STRING, texts.size());
+                case GgufValue.StringArray(List<String> texts) -> {
+                    list(GgufValue.GgufValueType.STRING, texts.size());
                     texts.forEach(this::string);
                 }
-                case GgufValue.Numbers numbers -> {
+                case GgufValue.NumberArray numbers -> {
                     list(numbers.element(), numbers.size());
                     byte[] bytes = new byte[numbers.bytes().limit()];
                     numbers.bytes().get(0, bytes);
@@ -234,8 +234,8 @@ public final class GgufWriter {
             }
         }
 
-        private void list(GgufValue.Type element, int size) {
-            int32(GgufValue.Type.ARRAY.ordinal());
+        private void list(GgufValue.GgufValueType element, int size) {
+            int32(GgufValue.GgufValueType.ARRAY.ordinal());
             int32(element.ordinal());
             int64(size);
         }

@@ -20,8 +20,8 @@ public final class Batches {
      *
      * @param adapter its adapter's place in the model's table; see {@link Batch}
      */
-    public record Chunk(BlockPool.Sequence sequence, int[] ids, int adapter) {
-        public Chunk(BlockPool.Sequence sequence, int[] ids) {
+    public record BatchEntry(BlockPool.BlockTable sequence, int[] ids, int adapter) {
+        public BatchEntry(BlockPool.BlockTable sequence, int[] ids) {
             this(sequence, ids, Batch.BASE);
         }
     }
@@ -35,7 +35,7 @@ public final class Batches {
     public static Batch packed(Model model, Scope scope, List<int[]> sequences, int adapter) {
         int longest = sequences.stream().mapToInt(s -> s.length).max().orElse(0);
         int tokens = sequences.stream().mapToInt(s -> s.length).sum();
-        Layout layout = new Layout(sequences.size(), longest, tokens);
+        BatchLayout layout = new BatchLayout(sequences.size(), longest, tokens);
         for (int[] sequence : sequences) {
             int start = layout.tokens;
             int[] rows = IntStream.range(start, start + sequence.length).toArray();
@@ -43,25 +43,25 @@ public final class Batches {
         }
         return layout.write(
                 Device.of(scope),
-                allocate(scope, tokens, sequences.size(), longest, 1, tokens, model.regime(longest)),
+                allocate(scope, tokens, sequences.size(), longest, 1, tokens, model.ropeRegime(longest)),
                 IntStream.range(0, tokens).toArray());
     }
 
     /** Tokens that continue cached sequences, with logits of each sequence's last token. Grows their places. */
-    public static Batch cached(Model model, Scope scope, List<Chunk> chunks) {
-        Layout layout = layout(chunks, 0);
+    public static Batch cached(Model model, Scope scope, List<BatchEntry> chunks) {
+        BatchLayout layout = layout(chunks, 0);
         int[] rows = layout.lastRows();
         int tokens = layout.tokens;
         int regime = regime(model, chunks);
         return layout.write(
                 Device.of(scope),
-                allocate(scope, tokens, chunks.size(), layout.width, PagedKvCache.BLOCK, rows.length, regime),
+                allocate(scope, tokens, chunks.size(), layout.width, PagedKvCache.BLOCK_SIZE, rows.length, regime),
                 rows);
     }
 
-    private static int regime(Model model, List<Chunk> chunks) {
+    private static int regime(Model model, List<BatchEntry> chunks) {
         int[] regimes = chunks.stream()
-                .mapToInt(chunk -> model.regime(chunk.sequence().length()))
+                .mapToInt(chunk -> model.ropeRegime(chunk.sequence().length()))
                 .distinct()
                 .toArray();
         if (regimes.length > 1) {
@@ -72,13 +72,13 @@ public final class Batches {
     }
 
     /** An unfilled batch of one token for each of {@code sequences}, to be filled again and again. */
-    public static Batch singles(Scope scope, int sequences, int tableWidth, int regime) {
-        return allocate(scope, sequences, sequences, tableWidth, PagedKvCache.BLOCK, sequences, regime);
+    public static Batch decode(Scope scope, int sequences, int tableWidth, int regime) {
+        return allocate(scope, sequences, sequences, tableWidth, PagedKvCache.BLOCK_SIZE, sequences, regime);
     }
 
     /** Fills an existing batch of the same size, which is what a replayed step reads. Grows the places. */
-    public static void refill(Device device, Batch batch, List<Chunk> chunks) {
-        Layout layout = layout(chunks, Math.toIntExact(batch.tables().dim(1)));
+    public static void refill(Device device, Batch batch, List<BatchEntry> chunks) {
+        BatchLayout layout = layout(chunks, Math.toIntExact(batch.tables().dim(1)));
         layout.write(device, batch, layout.lastRows());
     }
 
@@ -97,34 +97,34 @@ public final class Batches {
                 regime);
     }
 
-    private static Layout layout(List<Chunk> chunks, int tableWidth) {
+    private static BatchLayout layout(List<BatchEntry> chunks, int tableWidth) {
         List<int[]> slots = new ArrayList<>();
         List<Integer> positions = new ArrayList<>();
         int width = tableWidth;
-        for (Chunk chunk : chunks) {
+        for (BatchEntry chunk : chunks) {
             positions.add(chunk.sequence().length());
-            BlockPool.Append appended = chunk.sequence().append(chunk.ids());
+            BlockPool.SlotAllocation appended = chunk.sequence().append(chunk.ids());
             if (appended.copy().isPresent()) {
                 throw new TensorException("batch: a sequence shares its last block, which only an Engine copies");
             }
-            slots.add(appended.rows());
-            width = Math.max(width, chunk.sequence().table().length);
+            slots.add(appended.slots());
+            width = Math.max(width, chunk.sequence().blocks().length);
         }
         int tokens = chunks.stream().mapToInt(chunk -> chunk.ids().length).sum();
-        Layout layout = new Layout(chunks.size(), width, tokens);
+        BatchLayout layout = new BatchLayout(chunks.size(), width, tokens);
         for (int s = 0; s < chunks.size(); s++) {
             layout.add(
                     chunks.get(s).ids(),
                     positions.get(s),
                     slots.get(s),
-                    chunks.get(s).sequence().table(),
+                    chunks.get(s).sequence().blocks(),
                     chunks.get(s).adapter());
         }
         return layout;
     }
 
     /** The host side of a batch. */
-    private static final class Layout {
+    private static final class BatchLayout {
         private final int[] ids;
         private final int[] positions;
         private final int[] slots;
@@ -136,7 +136,7 @@ public final class Batches {
         private int sequences;
         private int tokens;
 
-        Layout(int sequences, int width, int tokens) {
+        BatchLayout(int sequences, int width, int tokens) {
             this.ids = new int[tokens];
             this.positions = new int[tokens];
             this.slots = new int[tokens];

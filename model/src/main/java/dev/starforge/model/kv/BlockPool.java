@@ -1,8 +1,8 @@
 package dev.starforge.model.kv;
 
 import dev.starforge.model.KvCacheSpec;
-import dev.starforge.model.kv.PrefixIndex.Entry;
-import dev.starforge.model.kv.PrefixIndex.Parent;
+import dev.starforge.model.kv.PrefixIndex.PrefixParent;
+import dev.starforge.model.kv.PrefixIndex.PublishedBlock;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -44,10 +44,10 @@ public final class BlockPool {
     private long evictions;
 
     /** Rows to copy on the device: the first {@code rows} of block {@code from} to block {@code to}. */
-    public record Copy(int from, int to, int rows) {}
+    public record BlockCopy(int from, int to, int rows) {}
 
     /** Where appended tokens go: the cache row of each, and what must be copied before they are written. */
-    public record Append(int[] rows, Optional<Copy> copy) {}
+    public record SlotAllocation(int[] slots, Optional<BlockCopy> copy) {}
 
     /**
      * Blocks as they are, and tokens and blocks counted since the beginning.
@@ -56,7 +56,7 @@ public final class BlockPool {
      * @param hits those of them that were found
      * @param evictions cached blocks that were given up for others
      */
-    public record Figures(int free, int held, int cached, long queries, long hits, long evictions) {}
+    public record BlockPoolStats(int free, int held, int cached, long queries, long hits, long evictions) {}
 
     /** A pool of {@code blocks} blocks of {@code blockSize} rows for layers that share a table. */
     public BlockPool(int blocks, int blockSize, List<KvCacheSpec> layers) {
@@ -80,33 +80,34 @@ public final class BlockPool {
      * @param compute how many tokens at the end must be left to compute: 1 where the next token is wanted, 0 where the
      *     prompt is only to be cached, all of them where each one's logits are wanted
      */
-    public Sequence open(PrefixRoot root, int[] prompt, int compute) {
+    public BlockTable open(PrefixRoot root, int[] prompt, int compute) {
         if (compute < 0 || compute > prompt.length) {
             throw new IllegalArgumentException(
                     "open: expected 0 to " + prompt.length + " tokens of the prompt left to compute, got " + compute);
         }
-        Sequence sequence = new Sequence(root);
-        Parent parent = root;
+        BlockTable sequence = new BlockTable(root);
+        PrefixParent parent = root;
         for (int end = blockSize; end <= prompt.length - compute; end += blockSize) {
-            Entry entry = index.find(parent, prompt, end - blockSize, blockSize);
+            PublishedBlock entry = index.find(parent, prompt, end - blockSize, blockSize);
             if (entry == null) {
                 break;
             }
             hold(entry);
-            sequence.table.add(entry.block());
+            sequence.blocks.add(entry.block());
             sequence.chain.add(entry);
             parent = entry;
         }
-        sequence.length = sequence.table.size() * blockSize;
+        sequence.length = sequence.blocks.size() * blockSize;
         sequence.tokens = Arrays.copyOf(prompt, sequence.length);
         queries += prompt.length;
         hits += sequence.length;
         return sequence;
     }
 
-    public Figures figures() {
+    public BlockPoolStats stats() {
         int cached = index.cached.size();
-        return new Figures(free.size(), references.length - free.size() - cached, cached, queries, hits, evictions);
+        return new BlockPoolStats(
+                free.size(), references.length - free.size() - cached, cached, queries, hits, evictions);
     }
 
     private int available() {
@@ -123,8 +124,8 @@ public final class BlockPool {
     }
 
     /** Of a block and those that follow it, the cached become free and the held are their sequences' own. */
-    private void unpublish(Entry first) {
-        for (Entry entry : index.unpublish(first)) {
+    private void unpublish(PublishedBlock first) {
+        for (PublishedBlock entry : index.unpublish(first)) {
             if (references[entry.block()] == 0) {
                 free.push(entry.block());
                 evictions++;
@@ -132,7 +133,7 @@ public final class BlockPool {
         }
     }
 
-    private void hold(Entry entry) {
+    private void hold(PublishedBlock entry) {
         if (references[entry.block()]++ == 0) {
             index.hold(entry);
         }
@@ -140,7 +141,7 @@ public final class BlockPool {
 
     private void release(int block) {
         if (--references[block] == 0) {
-            Entry entry = index.of(block);
+            PublishedBlock entry = index.of(block);
             if (entry == null) {
                 free.push(block);
             } else {
@@ -149,29 +150,29 @@ public final class BlockPool {
         }
     }
 
-    private int blocks(int positions) {
+    private int blocksFor(int positions) {
         return Math.ceilDiv(positions, blockSize);
     }
 
     /** The first position that a token at {@code position} sees. */
-    private int firstSeen(int position) {
+    private int windowStart(int position) {
         return window == 0 ? 0 : Math.max(0, position - window + 1);
     }
 
     /** Tokens of one text and the blocks that hold their keys and values, from the first position on. */
-    public final class Sequence implements AutoCloseable {
+    public final class BlockTable implements AutoCloseable {
         private final PrefixRoot root;
         /** Block of each {@code blockSize} positions, {@link #RELEASED} where the window has left it behind. */
-        final List<Integer> table = new ArrayList<>();
+        final List<Integer> blocks = new ArrayList<>();
         /** The first blocks of the table as they are published. */
-        final List<Entry> chain = new ArrayList<>();
+        final List<PublishedBlock> chain = new ArrayList<>();
 
         private int[] tokens = {};
         private int length;
         private int released;
         private boolean closed;
 
-        private Sequence(PrefixRoot root) {
+        private BlockTable(PrefixRoot root) {
             this.root = root;
         }
 
@@ -184,17 +185,17 @@ public final class BlockPool {
         }
 
         /** The blocks in order, for attention to read through. A released one is 0: a row to mask, and finite like any. */
-        public int[] table() {
-            int[] blocks = new int[table.size()];
-            for (int i = 0; i < blocks.length; i++) {
-                blocks[i] = Math.max(0, table.get(i));
+        public int[] blocks() {
+            int[] numbers = new int[blocks.size()];
+            for (int i = 0; i < numbers.length; i++) {
+                numbers[i] = Math.max(0, blocks.get(i));
             }
-            return blocks;
+            return numbers;
         }
 
         /** How many blocks the table has. */
-        public int tableWidth() {
-            return table.size();
+        public int size() {
+            return blocks.size();
         }
 
         /** How many blocks at the front the window has left behind. */
@@ -207,26 +208,26 @@ public final class BlockPool {
          *
          * @throws OutOfBlocksException when free and cached blocks are too few; nothing has changed then
          */
-        public Append append(int... more) {
+        public SlotAllocation append(int... more) {
             requireOpen("append");
             if (more.length == 0) {
                 throw new IllegalArgumentException("append: expected at least one token, got none");
             }
-            int fresh = blocks(Math.addExact(length, more.length)) - table.size();
-            Optional<Copy> copy = ownLast(fresh);
+            int fresh = blocksFor(Math.addExact(length, more.length)) - blocks.size();
+            Optional<BlockCopy> copy = makeLastWritable(fresh);
             for (int i = 0; i < fresh; i++) {
-                table.add(take());
+                blocks.add(take());
             }
             int[] rows = new int[more.length];
             for (int i = 0; i < rows.length; i++) {
-                rows[i] = table.get((length + i) / blockSize) * blockSize + (length + i) % blockSize;
+                rows[i] = blocks.get((length + i) / blockSize) * blockSize + (length + i) % blockSize;
             }
             if (length + more.length > tokens.length) {
                 tokens = Arrays.copyOf(tokens, Math.max(length + more.length, 2 * length));
             }
             System.arraycopy(more, 0, tokens, length, more.length);
             length += more.length;
-            return new Append(rows, copy);
+            return new SlotAllocation(rows, copy);
         }
 
         /**
@@ -234,36 +235,36 @@ public final class BlockPool {
          * there is no block left for a copy and nobody else holds it, it is unpublished instead: a sequence that is alone
          * never needs more blocks than it has tokens for.
          */
-        private Optional<Copy> ownLast(int fresh) {
+        private Optional<BlockCopy> makeLastWritable(int fresh) {
             int rows = length % blockSize;
-            int last = rows == 0 ? RELEASED : table.getLast();
-            Entry entry = rows == 0 ? null : index.of(last);
+            int last = rows == 0 ? RELEASED : blocks.getLast();
+            PublishedBlock entry = rows == 0 ? null : index.of(last);
             boolean shared = rows > 0 && references[last] > 1;
             int asked = fresh + (shared ? 1 : 0);
             if (asked > available()) {
-                throw new OutOfBlocksException(asked, figures());
+                throw new OutOfBlocksException(asked, stats());
             }
             if (entry != null && !shared && fresh == available()) {
                 unpublish(entry);
             } else if (entry != null || shared) {
                 int copy = take();
-                giveBack(table.size() - 1, table.size());
-                table.set(table.size() - 1, copy);
-                return Optional.of(new Copy(last, copy, rows));
+                releaseBlocks(blocks.size() - 1, blocks.size());
+                blocks.set(blocks.size() - 1, copy);
+                return Optional.of(new BlockCopy(last, copy, rows));
             }
             return Optional.empty();
         }
 
         /** Another sequence with the same tokens in the same blocks; whichever goes on first inside a block copies it. */
-        public Sequence fork() {
+        public BlockTable fork() {
             requireOpen("fork");
-            Sequence twin = new Sequence(root);
-            twin.table.addAll(table);
+            BlockTable twin = new BlockTable(root);
+            twin.blocks.addAll(blocks);
             twin.chain.addAll(chain);
             twin.tokens = tokens();
             twin.length = length;
             twin.released = released;
-            for (int block : table.subList(released, table.size())) {
+            for (int block : blocks.subList(released, blocks.size())) {
                 references[block]++;
             }
             return twin;
@@ -276,17 +277,17 @@ public final class BlockPool {
         public void publish() {
             requireOpen("publish");
             for (int i = chain.size(); i >= released && i < length / blockSize; i++) {
-                Parent parent = i == 0 ? root : chain.get(i - 1);
-                if (parent instanceof Entry before && !before.isPublished()) {
+                PrefixParent parent = i == 0 ? root : chain.get(i - 1);
+                if (parent instanceof PublishedBlock before && !before.isPublished()) {
                     return;
                 }
-                int own = table.get(i);
-                Entry entry = index.find(parent, tokens, i * blockSize, blockSize);
+                int own = blocks.get(i);
+                PublishedBlock entry = index.find(parent, tokens, i * blockSize, blockSize);
                 if (entry == null) {
                     entry = index.publish(parent, Arrays.copyOfRange(tokens, i * blockSize, (i + 1) * blockSize), own);
                 } else if (entry.block() != own) {
                     hold(entry);
-                    table.set(i, entry.block());
+                    blocks.set(i, entry.block());
                     release(own);
                 }
                 chain.add(entry);
@@ -296,14 +297,14 @@ public final class BlockPool {
         /** Cuts the sequence back to its first tokens, as after drafts that were not accepted. */
         public void truncate(int to) {
             requireOpen("truncate");
-            if (to < 0 || to > length || released * blockSize > firstSeen(to)) {
+            if (to < 0 || to > length || released * blockSize > windowStart(to)) {
                 throw new IllegalArgumentException("truncate: expected a length up to " + length
                         + " whose next token sees nothing before position " + released * blockSize
                         + ", which was released; got " + to);
             }
-            int kept = blocks(to);
-            giveBack(kept, table.size());
-            table.subList(kept, table.size()).clear();
+            int kept = blocksFor(to);
+            releaseBlocks(kept, blocks.size());
+            blocks.subList(kept, blocks.size()).clear();
             if (chain.size() > to / blockSize) {
                 chain.subList(to / blockSize, chain.size()).clear();
             }
@@ -313,37 +314,37 @@ public final class BlockPool {
         /** Gives back the blocks that lie wholly before a position, when no token to come sees beyond it. */
         public void releaseBefore(int position) {
             requireOpen("releaseBefore");
-            if (position < 0 || position > firstSeen(length)) {
-                throw new IllegalArgumentException("releaseBefore: expected 0 to " + firstSeen(length)
+            if (position < 0 || position > windowStart(length)) {
+                throw new IllegalArgumentException("releaseBefore: expected 0 to " + windowStart(length)
                         + ", the first position that the next token sees, got " + position);
             }
             int until = Math.max(released, position / blockSize);
-            giveBack(released, until);
+            releaseBlocks(released, until);
             for (int i = released; i < until; i++) {
-                table.set(i, RELEASED);
+                blocks.set(i, RELEASED);
             }
             released = until;
         }
 
         /** Gives back the blocks that no token to come sees, even if the last {@code cut} tokens are cut off again. */
-        public void releaseUnseen(int cut) {
-            releaseBefore(firstSeen(Math.max(0, length - cut)));
+        public void releaseOutsideWindow(int cut) {
+            releaseBefore(windowStart(Math.max(0, length - cut)));
         }
 
         /** Gives all blocks back; those that were published stay cached. */
         @Override
         public void close() {
             if (!closed) {
-                giveBack(released, table.size());
+                releaseBlocks(released, blocks.size());
                 closed = true;
             }
         }
 
         /** Those that stay cached are now the most recently used, with their prefix. */
-        private void giveBack(int from, int to) {
-            Entry deepest = null;
-            for (int block : table.subList(from, to)) {
-                Entry entry = index.of(block);
+        private void releaseBlocks(int from, int to) {
+            PublishedBlock deepest = null;
+            for (int block : blocks.subList(from, to)) {
+                PublishedBlock entry = index.of(block);
                 deepest = entry == null ? deepest : entry;
                 release(block);
             }

@@ -18,8 +18,8 @@ import java.util.List;
  * first and stays finite, since attention multiplies masked rows by zero.
  */
 public final class KvTensors implements KvCache {
-    private final List<CacheRows> keys = new ArrayList<>();
-    private final List<CacheRows> values = new ArrayList<>();
+    private final List<KvBuffer> keys = new ArrayList<>();
+    private final List<KvBuffer> values = new ArrayList<>();
     private final int blocks;
     private final int blockSize;
     private final boolean latent;
@@ -31,13 +31,13 @@ public final class KvTensors implements KvCache {
         long rows = (blocks + 1L) * blockSize;
         for (KvCacheSpec layer : layers) {
             Shape shape = Shape.of(rows, layer.kvHeads(), layer.headDim());
-            keys.add(CacheRows.allocate(scope, type, shape));
-            values.add(layer.latent() ? keys.getLast() : CacheRows.allocate(scope, type, shape));
+            keys.add(KvBuffer.allocate(scope, type, shape));
+            values.add(layer.latent() ? keys.getLast() : KvBuffer.allocate(scope, type, shape));
         }
     }
 
     /** The block that is nobody's. */
-    public int sink() {
+    public int paddingBlock() {
         return blocks;
     }
 
@@ -49,13 +49,13 @@ public final class KvTensors implements KvCache {
     public static long blockBytes(List<KvCacheSpec> layers, int blockSize, DType type) {
         return layers.stream()
                 .mapToLong(layer -> (layer.latent() ? 1 : 2)
-                        * CacheRows.bytes(type, (long) blockSize * layer.kvHeads(), layer.headDim()))
+                        * KvBuffer.bytes(type, (long) blockSize * layer.kvHeads(), layer.headDim()))
                 .sum();
     }
 
     /** Carries out copies in their order: one may read what another wrote. */
-    public void copy(Ops ops, List<BlockPool.Copy> copies) {
-        for (BlockPool.Copy copy : copies) {
+    public void copy(Ops ops, List<BlockPool.BlockCopy> copies) {
+        for (BlockPool.BlockCopy copy : copies) {
             ops.scope().within(() -> {
                 long from = (long) copy.from() * blockSize;
                 Tensor to = rows(ops, copy.to(), copy.rows());
@@ -80,7 +80,7 @@ public final class KvTensors implements KvCache {
         return tensor;
     }
 
-    private static void move(Ops ops, CacheRows cache, long from, Tensor to) {
+    private static void move(Ops ops, KvBuffer cache, long from, Tensor to) {
         ops.scope().within(() -> {
             cache.store(ops, to, cache.read(ops, from, to.dim(0)));
             return to.spec();
@@ -94,12 +94,12 @@ public final class KvTensors implements KvCache {
 
     @Override
     public Kv append(Ops ops, int layer, Tensor k, Tensor v, Batch batch) {
-        CacheRows cachedKeys = keys.get(layer);
-        CacheRows cachedValues = values.get(layer);
+        KvBuffer cachedKeys = keys.get(layer);
+        KvBuffer cachedValues = values.get(layer);
         cachedKeys.store(ops, batch.slots(), k);
         if (!latent) {
             cachedValues.store(ops, batch.slots(), v);
         }
-        return (o, q, b, scale, window) -> CacheRows.attend(o, q, cachedKeys, cachedValues, b, scale, window);
+        return (o, q, b, scale, window) -> KvBuffer.attend(o, q, cachedKeys, cachedValues, b, scale, window);
     }
 }

@@ -4,24 +4,24 @@ package dev.starforge.model.kv;
 public final class OutOfBlocksException extends RuntimeException {
     private static final long serialVersionUID = 1;
 
-    private final int asked;
-    private final transient BlockPool.Figures figures;
+    private final int requested;
+    private final transient BlockPool.BlockPoolStats stats;
 
-    OutOfBlocksException(int asked, BlockPool.Figures figures) {
+    OutOfBlocksException(int asked, BlockPool.BlockPoolStats figures) {
         super("append: " + asked + " more KV blocks needed, " + figures.free() + " free, " + figures.cached()
                 + " cached and can be evicted, " + figures.held()
                 + " held by sequences; close or preempt a sequence, or give the KV cache more memory");
-        this.asked = asked;
-        this.figures = figures;
+        this.requested = asked;
+        this.stats = figures;
     }
 
     /** How many blocks were asked for. */
-    public int asked() {
-        return asked;
+    public int requested() {
+        return requested;
     }
 
     /** The pool when it refused. */
-    public BlockPool.Figures figures() {
-        return figures;
+    public BlockPool.BlockPoolStats stats() {
+        return stats;
     }
 }

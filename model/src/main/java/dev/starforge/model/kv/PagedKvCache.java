@@ -11,19 +11,19 @@ import dev.starforge.tensor.op.Ops;
 /** A paged KV cache, storage and block pool together, for plans and tests that build their batches themselves. */
 public final class PagedKvCache implements KvCache {
     /** Tokens of a KV block. */
-    public static final int BLOCK = 16;
+    public static final int BLOCK_SIZE = 16;
 
     private final BlockPool pool;
     private final KvTensors tensors;
     private final PrefixRoot root;
 
-    public PagedKvCache(Model.Facts facts, int blocks, DType type, Scope scope) {
-        pool = new BlockPool(blocks, BLOCK, facts.caches());
-        tensors = new KvTensors(facts.caches(), blocks, BLOCK, type, scope);
+    public PagedKvCache(Model.ModelInfo facts, int blocks, DType type, Scope scope) {
+        pool = new BlockPool(blocks, BLOCK_SIZE, facts.kvCacheSpecs());
+        tensors = new KvTensors(facts.kvCacheSpecs(), blocks, BLOCK_SIZE, type, scope);
         root = new PrefixRoot("", 0, type, "");
     }
 
-    public BlockPool.Sequence sequence() {
+    public BlockPool.BlockTable openSequence() {
         return pool.open(root, new int[0], 0);
     }
 

@@ -23,18 +23,18 @@ import org.jspecify.annotations.Nullable;
  */
 final class PrefixIndex {
     /** What the tokens of a block follow. */
-    sealed interface Parent permits PrefixRoot, Entry {}
+    sealed interface PrefixParent permits PrefixRoot, PublishedBlock {}
 
-    record Key(Parent parent, IntBuffer tokens) {}
+    record BlockKey(PrefixParent parent, IntBuffer tokens) {}
 
     /** A published block. */
-    static final class Entry implements Parent {
-        private final Key key;
+    static final class PublishedBlock implements PrefixParent {
+        private final BlockKey key;
         private final int block;
-        final Set<Entry> children = new LinkedHashSet<>();
+        final Set<PublishedBlock> children = new LinkedHashSet<>();
         private boolean published = true;
 
-        private Entry(Key key, int block) {
+        private PublishedBlock(BlockKey key, int block) {
             this.key = key;
             this.block = block;
         }
@@ -43,7 +43,7 @@ final class PrefixIndex {
             return block;
         }
 
-        Parent parent() {
+        PrefixParent parent() {
             return key.parent;
         }
 
@@ -52,76 +52,76 @@ final class PrefixIndex {
         }
     }
 
-    final Map<Key, Entry> entries = new HashMap<>();
+    final Map<BlockKey, PublishedBlock> entries = new HashMap<>();
     /** Least recently used first. */
-    final SequencedSet<Entry> cached = new LinkedHashSet<>();
+    final SequencedSet<PublishedBlock> cached = new LinkedHashSet<>();
 
-    private final @Nullable Entry[] byBlock;
+    private final @Nullable PublishedBlock[] byBlock;
 
     PrefixIndex(int blocks) {
-        byBlock = new @Nullable Entry[blocks];
+        byBlock = new @Nullable PublishedBlock[blocks];
     }
 
     @Nullable
-    Entry find(Parent parent, int[] tokens, int from, int count) {
-        return entries.get(new Key(parent, IntBuffer.wrap(tokens, from, count)));
+    PublishedBlock find(PrefixParent parent, int[] tokens, int from, int count) {
+        return entries.get(new BlockKey(parent, IntBuffer.wrap(tokens, from, count)));
     }
 
     /** What a block is published as, if it is. */
     @Nullable
-    Entry of(int block) {
+    PublishedBlock of(int block) {
         return byBlock[block];
     }
 
     /** Publishes a held block; its key must be new. */
-    Entry publish(Parent parent, int[] tokens, int block) {
-        Entry entry = new Entry(new Key(parent, IntBuffer.wrap(tokens)), block);
+    PublishedBlock publish(PrefixParent parent, int[] tokens, int block) {
+        PublishedBlock entry = new PublishedBlock(new BlockKey(parent, IntBuffer.wrap(tokens)), block);
         entries.put(entry.key, entry);
         byBlock[block] = entry;
-        if (parent instanceof Entry before) {
+        if (parent instanceof PublishedBlock before) {
             before.children.add(entry);
         }
         return entry;
     }
 
     /** Takes a block and all that follow it out of the index; returns them. */
-    List<Entry> unpublish(Entry first) {
-        List<Entry> chain = new ArrayList<>(List.of(first));
+    List<PublishedBlock> unpublish(PublishedBlock first) {
+        List<PublishedBlock> chain = new ArrayList<>(List.of(first));
         for (int i = 0; i < chain.size(); i++) {
             chain.addAll(chain.get(i).children);
         }
-        for (Entry entry : chain) {
+        for (PublishedBlock entry : chain) {
             entries.remove(entry.key);
             cached.remove(entry);
             byBlock[entry.block] = null;
             entry.published = false;
         }
-        if (first.parent() instanceof Entry before) {
+        if (first.parent() instanceof PublishedBlock before) {
             before.children.remove(first);
         }
         return chain;
     }
 
     /** Nobody holds it any more. */
-    void cache(Entry entry) {
+    void cache(PublishedBlock entry) {
         cached.add(entry);
     }
 
     /** Somebody holds it again. */
-    void hold(Entry entry) {
+    void hold(PublishedBlock entry) {
         cached.remove(entry);
     }
 
     /** To use a block is to use its prefix: what is cached of both becomes the most recently used, the end first. */
-    void touch(Entry last) {
-        for (Parent each = last; each instanceof Entry entry; each = entry.parent()) {
+    void touch(PublishedBlock last) {
+        for (PrefixParent each = last; each instanceof PublishedBlock entry; each = entry.parent()) {
             if (cached.remove(entry)) {
                 cached.add(entry);
             }
         }
     }
 
-    Entry leastRecentlyUsed() {
+    PublishedBlock leastRecentlyUsed() {
         return cached.getFirst();
     }
 }

@@ -11,4 +11,4 @@ import dev.starforge.tensor.DType;
  * @param type what keys and values are stored as
  * @param salt of the tenant; empty where all may share
  */
-public record PrefixRoot(String adapter, int regime, DType type, String salt) implements PrefixIndex.Parent {}
+public record PrefixRoot(String adapter, int regime, DType type, String salt) implements PrefixIndex.PrefixParent {}

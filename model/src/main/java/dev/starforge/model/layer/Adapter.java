@@ -11,7 +11,7 @@ public interface Adapter {
         }
 
         @Override
-        public List<ExpertStack.Update> expertUpdates(String path, int experts, int in, int out, boolean outer) {
+        public List<ExpertStack.ExpertUpdate> expertUpdates(String path, int experts, int in, int out, boolean outer) {
             return List.of();
         }
     };
@@ -23,5 +23,5 @@ public interface Adapter {
      * The update of a stack of experts at {@code path}, none or one. PEFT wraps them one in the other: the inner wrapper
      * holds that of gate and up, the outer one that of down.
      */
-    List<ExpertStack.Update> expertUpdates(String path, int experts, int in, int out, boolean outer);
+    List<ExpertStack.ExpertUpdate> expertUpdates(String path, int experts, int in, int out, boolean outer);
 }

@@ -20,9 +20,10 @@ import java.util.List;
  * @param gateUpUpdates what adapters add to gate and up, one beside the other
  * @param downUpdates what adapters add to down
  */
-public record ExpertStack(Tensor gate, Tensor up, Tensor down, List<Update> gateUpUpdates, List<Update> downUpdates) {
+public record ExpertStack(
+        Tensor gate, Tensor up, Tensor down, List<ExpertUpdate> gateUpUpdates, List<ExpertUpdate> downUpdates) {
     /** A low-rank update of a stack. */
-    public sealed interface Update {
+    public sealed interface ExpertUpdate {
         /**
          * What matrices of the stack, whose outputs the update has one beside the other, made of x, and what it adds to that.
          *
@@ -38,7 +39,7 @@ public record ExpertStack(Tensor gate, Tensor up, Tensor down, List<Update> gate
      * @param a [experts * rank, in], expert by expert
      * @param b [out, rank * experts], the expert's number running fastest
      */
-    public record Lora(Tensor a, Tensor b, int experts, float scale) implements Update {
+    public record SingleExpertLora(Tensor a, Tensor b, int experts, float scale) implements ExpertUpdate {
         @Override
         public List<Tensor> add(Ops ops, List<Tensor> ys, Tensor x, Tensor tokens, Tensor offsets) {
             long rank = a.dim(0) / experts;
@@ -62,7 +63,7 @@ public record ExpertStack(Tensor gate, Tensor up, Tensor down, List<Update> gate
      * @param bs for each matrix [experts, adapters, out, rank]
      * @param scales [adapters]
      */
-    public record LoraTable(Tensor a, List<Tensor> bs, Tensor scales) implements Update {
+    public record MultiExpertLora(Tensor a, List<Tensor> bs, Tensor scales) implements ExpertUpdate {
         @Override
         public List<Tensor> add(Ops ops, List<Tensor> ys, Tensor x, Tensor tokens, Tensor offsets) {
             List<Tensor> sums = new ArrayList<>();
@@ -81,12 +82,12 @@ public record ExpertStack(Tensor gate, Tensor up, Tensor down, List<Update> gate
         Tensor offsets = groups[2];
         Tensor rows = ops.gather(x, tokens);
         List<Tensor> gu = List.of(ops.projectExperts(rows, gate, offsets), ops.projectExperts(rows, up, offsets));
-        for (Update update : gateUpUpdates) {
+        for (ExpertUpdate update : gateUpUpdates) {
             gu = update.add(ops, gu, rows, tokens, offsets);
         }
         Tensor h = ops.gated(Fn.SILU, gu.getFirst(), gu.getLast());
         Tensor y = ops.projectExperts(h, down, offsets);
-        for (Update update : downUpdates) {
+        for (ExpertUpdate update : downUpdates) {
             y = update.add(ops, List.of(y), h, tokens, offsets).getFirst();
         }
         Tensor share = ops.gather(ops.reshape(weights, Shape.of(weights.shape().size(), 1)), order);
@@ -94,7 +95,7 @@ public record ExpertStack(Tensor gate, Tensor up, Tensor down, List<Update> gate
     }
 
     /** Weights [N, k] divided by their sum, which is kept from zero by {@code eps}. */
-    public static Tensor normalized(Ops ops, Tensor weights, float eps) {
+    public static Tensor normalizeWeights(Ops ops, Tensor weights, float eps) {
         Tensor sum = ops.run(new Plain.Affine(1, eps), ops.run(new Plain.Sum(Plain.Sum.Over.LAST), weights));
         return ops.mul(weights, ops.map(Fn.RECIPROCAL, sum));
     }

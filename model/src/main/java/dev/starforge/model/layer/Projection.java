@@ -52,7 +52,7 @@ public sealed interface Projection {
     }
 
     /** What each makes of the same x, in the type that the run computes in. */
-    static List<Tensor> all(Ops ops, Tensor x, Projection... projections) {
+    static List<Tensor> applyAll(Ops ops, Tensor x, Projection... projections) {
         List<Tensor> ys = new ArrayList<>(products(ops, x, ops.precision().compute(), projections));
         for (int i = 0; i < projections.length; i++) {
             ys.set(i, projections[i].update(ops, x, ys.get(i)));
@@ -192,7 +192,7 @@ public sealed interface Projection {
      * @param b [adapters, out, rank]
      * @param scales [adapters]
      */
-    record LoraTable(Projection base, Tensor a, Tensor b, Tensor scales) implements Projection {
+    record MultiLoraLinear(Projection base, Tensor a, Tensor b, Tensor scales) implements Projection {
         @Override
         public List<Tensor> operands() {
             return base.operands();

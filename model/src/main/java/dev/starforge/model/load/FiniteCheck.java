@@ -28,7 +28,7 @@ final class FiniteCheck {
         long width = source.shape(name).last();
         long rows = source.shape(name).size() / width;
         int step = Math.toIntExact(Math.max(1, PIECE / width));
-        Optional<DType> type = source.stored(name).filter(stored -> !stored.isPlanar());
+        Optional<DType> type = source.storedType(name).filter(stored -> !stored.isPlanar());
         float[] values = new float[Math.toIntExact(Math.min(step, rows) * width)];
         for (long row = 0; row < rows; row += step) {
             int count = Math.toIntExact(Math.min(step, rows - row) * width);

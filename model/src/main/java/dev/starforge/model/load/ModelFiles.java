@@ -1,13 +1,13 @@
 package dev.starforge.model.load;
 
-import dev.starforge.model.Config;
+import dev.starforge.model.JsonConfig;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.Parameter;
 import dev.starforge.model.Quantization;
 import dev.starforge.model.arch.Architectures;
-import dev.starforge.model.file.PackedSource;
-import dev.starforge.model.file.QuantizedSource;
+import dev.starforge.model.file.PrequantizedSource;
+import dev.starforge.model.file.QuantizingSource;
 import dev.starforge.model.file.Safetensors;
 import dev.starforge.model.file.SafetensorsFile;
 import dev.starforge.model.file.WeightSource;
@@ -16,7 +16,7 @@ import dev.starforge.model.gguf.GgufFile;
 import dev.starforge.model.gguf.GgufNames;
 import dev.starforge.model.gguf.GgufSource;
 import dev.starforge.model.layer.Adapter;
-import dev.starforge.model.layer.Weights;
+import dev.starforge.model.layer.WeightLoader;
 import dev.starforge.model.lora.AdapterTable;
 import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.tensor.DType;
@@ -44,28 +44,28 @@ import java.util.stream.Stream;
  * one GGUF file. The architecture comes from the config or the metadata.
  */
 public final class ModelFiles implements AutoCloseable {
-    private final Config config;
-    private final WeightSource stored;
+    private final JsonConfig config;
+    private final WeightSource fileWeights;
     private final WeightSource weights;
-    private final Set<Integer> endOfText;
-    private final List<Stored> tensors;
+    private final Set<Integer> eosTokenIds;
+    private final List<TensorInfo> tensors;
     private final AutoCloseable file;
     private IntConsumer progress = _ -> {};
 
     /** A tensor as the file has it. */
-    public record Stored(String name, String dtype, Shape shape, long bytes) {}
+    public record TensorInfo(String name, String dtype, Shape shape, long bytes) {}
 
     private ModelFiles(
-            Config config,
+            JsonConfig config,
             WeightSource stored,
             WeightSource weights,
             Set<Integer> endOfText,
-            List<Stored> tensors,
+            List<TensorInfo> tensors,
             AutoCloseable file) {
         this.config = config;
-        this.stored = stored;
+        this.fileWeights = stored;
         this.weights = weights;
-        this.endOfText = endOfText;
+        this.eosTokenIds = endOfText;
         this.tensors = tensors;
         this.file = file;
     }
@@ -95,19 +95,20 @@ public final class ModelFiles implements AutoCloseable {
     }
 
     private static ModelFiles folder(Path path) {
-        Config config = Config.read(path.resolve("config.json"));
+        JsonConfig config = JsonConfig.read(path.resolve("config.json"));
         Architectures.of(config); // refuses one that is not known, before it reads any weights
         Path generation = path.resolve("generation_config.json");
-        Set<Integer> ends = Files.exists(generation) ? Config.read(generation).integers("eos_token_id") : Set.of();
+        Set<Integer> ends =
+                Files.exists(generation) ? JsonConfig.read(generation).integers("eos_token_id") : Set.of();
         Set<Integer> endOfText = ends.isEmpty() ? config.integers("eos_token_id") : ends;
         Safetensors file = Safetensors.open(path);
         try {
             if (config.has("quantization_config")) {
-                PackedSource packed = PackedSource.open(file, config.section("quantization_config"));
+                PrequantizedSource packed = PrequantizedSource.open(file, config.section("quantization_config"));
                 return new ModelFiles(config, packed, packed, endOfText, packed(file, packed), file);
             }
-            List<Stored> tensors = file.tensors().values().stream()
-                    .map(t -> new Stored(t.name(), t.dtype(), t.shape(), t.bytes()))
+            List<TensorInfo> tensors = file.tensors().values().stream()
+                    .map(t -> new TensorInfo(t.name(), t.dtype(), t.shape(), t.bytes()))
                     .toList();
             WeightSource stored = WeightSource.of(file);
             return new ModelFiles(config, stored, stored, endOfText, tensors, file);
@@ -118,15 +119,15 @@ public final class ModelFiles implements AutoCloseable {
     }
 
     /** Several tensors of a file may be one weight. */
-    private static List<Stored> packed(Safetensors file, PackedSource source) {
-        Map<String, Stored> weights = new LinkedHashMap<>();
-        for (SafetensorsFile.Stored t : file.tensors().values()) {
-            String name = source.weight(t.name());
-            String type = source.stored(name).map(DType::name).orElse(t.dtype());
+    private static List<TensorInfo> packed(Safetensors file, PrequantizedSource source) {
+        Map<String, TensorInfo> weights = new LinkedHashMap<>();
+        for (SafetensorsFile.SafetensorsTensor t : file.tensors().values()) {
+            String name = source.weightOf(t.name());
+            String type = source.storedType(name).map(DType::name).orElse(t.dtype());
             weights.merge(
                     name,
-                    new Stored(name, type, source.shape(name), t.bytes()),
-                    (a, b) -> new Stored(name, type, a.shape, a.bytes + b.bytes));
+                    new TensorInfo(name, type, source.shape(name), t.bytes()),
+                    (a, b) -> new TensorInfo(name, type, a.shape, a.bytes + b.bytes));
         }
         return List.copyOf(weights.values());
     }
@@ -135,20 +136,20 @@ public final class ModelFiles implements AutoCloseable {
         GgufFile file = GgufFile.open(path);
         try {
             if (!Architectures.isKnown(GgufNames.modelType(file))) {
-                throw file.wrong("general.architecture", Architectures.known());
+                throw file.invalid("general.architecture", Architectures.known());
             }
             if (file.integer("split.count", 1) > 1) {
-                throw file.wrong("split.count", "a whole model: join the parts with llama-gguf-split --merge");
+                throw file.invalid("split.count", "a whole model: join the parts with llama-gguf-split --merge");
             }
-            Config config = GgufConfig.of(file);
+            JsonConfig config = GgufConfig.of(file);
             Set<Integer> ends = new TreeSet<>();
             for (String key : List.of("eos_token_id", "eot_token_id", "eom_token_id")) {
                 if (file.hasKey("tokenizer.ggml." + key)) {
                     ends.add(file.integer("tokenizer.ggml." + key));
                 }
             }
-            List<Stored> tensors = file.tensors().values().stream()
-                    .map(t -> new Stored(t.name(), t.format().name(), t.shape(), t.bytes()))
+            List<TensorInfo> tensors = file.tensors().values().stream()
+                    .map(t -> new TensorInfo(t.name(), t.format().name(), t.shape(), t.bytes()))
                     .toList();
             WeightSource stored = new GgufSource(file, config);
             return new ModelFiles(config, stored, stored, ends, tensors, file);
@@ -163,12 +164,13 @@ public final class ModelFiles implements AutoCloseable {
      * the file has them quantized, and all else has the type that the precision says. Loaded in float32 it is the same
      * model, decoded. Only one of the two is to be closed.
      */
-    public ModelFiles asBase(Quantization quantization) {
-        return new ModelFiles(config, stored, new QuantizedSource(stored, quantization), endOfText, tensors, file);
+    public ModelFiles quantized(Quantization quantization) {
+        return new ModelFiles(
+                config, fileWeights, new QuantizingSource(fileWeights, quantization), eosTokenIds, tensors, file);
     }
 
     /** Who is told the percentage that is loaded, from now on. */
-    public void onProgress(IntConsumer told) {
+    public void onLoadProgress(IntConsumer told) {
         progress = told;
     }
 
@@ -193,7 +195,7 @@ public final class ModelFiles implements AutoCloseable {
 
     /** Loads the model so that all of it can be trained; its weights are added to {@code parameters}. */
     public Model load(Scope scope, Precision precision, List<Parameter> parameters) {
-        Weights loading = new Weights(weights, scope, precision, Adapter.NONE);
+        WeightLoader loading = new WeightLoader(weights, scope, precision, Adapter.NONE);
         Model model = Architectures.build(config, loading);
         parameters.addAll(loading.parameters());
         return model;
@@ -201,25 +203,25 @@ public final class ModelFiles implements AutoCloseable {
 
     private Model load(Scope scope, Precision precision, Adapter adapter) {
         if (precision.asStored()) {
-            boolean asInFile = weights == stored && !(stored instanceof PackedSource);
+            boolean asInFile = weights == fileWeights && !(fileWeights instanceof PrequantizedSource);
             scope.expect(asInFile ? copied(Device.of(scope)) : sizes(scope, precision));
         }
         long all = Math.max(
                 1, tensors.stream().mapToLong(each -> each.shape.size()).sum());
         AtomicLong done = new AtomicLong();
         LongConsumer loaded = more -> progress.accept((int) Math.min(100, 100 * done.addAndGet(more) / all));
-        return Architectures.build(config, new Weights(weights, scope, precision, adapter, loaded));
+        return Architectures.build(config, new WeightLoader(weights, scope, precision, adapter, loaded));
     }
 
     /** What the file's tensors take that are not mapped. */
     private List<Long> copied(Device device) {
         return tensors.stream()
                 .filter(tensor -> !isMapped(tensor, device))
-                .map(Stored::bytes)
+                .map(TensorInfo::bytes)
                 .toList();
     }
 
-    private static boolean isMapped(Stored tensor, Device device) {
+    private static boolean isMapped(TensorInfo tensor, Device device) {
         return tensor.shape.rank() > 1
                 && Stream.of(DType.values())
                         .filter(device::maps)
@@ -229,7 +231,7 @@ public final class ModelFiles implements AutoCloseable {
     /** What the model's tensors will take, found by building it of shapes alone. */
     private List<Long> sizes(Scope scope, Precision precision) {
         Scope shapes = new NullOps(Device.of(scope), precision, Fallback.QUIET).scope();
-        Weights planned = new Weights(weights, shapes, precision, Adapter.NONE);
+        WeightLoader planned = new WeightLoader(weights, shapes, precision, Adapter.NONE);
         Architectures.build(config, planned);
         return planned.parameters().stream().map(each -> each.tensor().bytes()).toList();
     }
@@ -241,19 +243,19 @@ public final class ModelFiles implements AutoCloseable {
      */
     public void requireFinite(Device like) {
         Scope shapes = new NullOps(like, Precision.FLOAT32, Fallback.QUIET).scope();
-        Weights planned = new Weights(stored, shapes, Precision.FLOAT32, Adapter.NONE);
+        WeightLoader planned = new WeightLoader(fileWeights, shapes, Precision.FLOAT32, Adapter.NONE);
         Architectures.build(config, planned);
-        FiniteCheck check = new FiniteCheck(stored);
+        FiniteCheck check = new FiniteCheck(fileWeights);
         planned.parameters().stream().flatMap(each -> each.names().stream()).distinct().toList().parallelStream()
                 .forEach(check::require);
     }
 
     /** The config, and the types of what the file has quantized. */
     public ModelSpec spec() {
-        return new ModelSpec(config, stored::stored, quantizedTypes());
+        return new ModelSpec(config, fileWeights::storedType, quantizedTypes());
     }
 
-    public Config config() {
+    public JsonConfig config() {
         return config;
     }
 
@@ -269,13 +271,13 @@ public final class ModelFiles implements AutoCloseable {
     }
 
     /** What models are loaded from. */
-    public WeightSource source() {
+    public WeightSource weights() {
         return weights;
     }
 
     /** What the file holds, by name. */
-    public WeightSource stored() {
-        return stored;
+    public WeightSource fileWeights() {
+        return fileWeights;
     }
 
     public int heads() {
@@ -287,12 +289,12 @@ public final class ModelFiles implements AutoCloseable {
     }
 
     public String architecture() {
-        return config.text("model_type");
+        return config.string("model_type");
     }
 
     /** The tokens that end a text, of which a model may have several. */
-    public Set<Integer> endOfText() {
-        return endOfText;
+    public Set<Integer> eosTokenIds() {
+        return eosTokenIds;
     }
 
     /** What errors name: the file, or the folder's config. */
@@ -301,7 +303,7 @@ public final class ModelFiles implements AutoCloseable {
     }
 
     /** What the file holds. */
-    public List<Stored> tensors() {
+    public List<TensorInfo> tensors() {
         return tensors;
     }
 

@@ -1,16 +1,16 @@
 package dev.starforge.model.load;
 
-import dev.starforge.model.Config;
+import dev.starforge.model.JsonConfig;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.Parameter;
 import dev.starforge.model.Quantization;
 import dev.starforge.model.arch.Architectures;
-import dev.starforge.model.file.QuantizedSource;
+import dev.starforge.model.file.QuantizingSource;
 import dev.starforge.model.file.SafetensorsWriter;
 import dev.starforge.model.file.WeightSource;
 import dev.starforge.model.layer.Adapter;
-import dev.starforge.model.layer.Weights;
+import dev.starforge.model.layer.WeightLoader;
 import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.FileRegion;
@@ -40,23 +40,23 @@ import tools.jackson.databind.node.ObjectNode;
 public final class ModelSpec {
     private static final double DEVIATION = 0.02;
 
-    private final Config config;
+    private final JsonConfig config;
     private final Function<String, Optional<DType>> types;
     private final Set<DType> quantized;
 
     /** Of a file that has tensors of these types, {@code quantized} being the quantized ones among them. */
-    ModelSpec(Config config, Function<String, Optional<DType>> types, Set<DType> quantized) {
+    ModelSpec(JsonConfig config, Function<String, Optional<DType>> types, Set<DType> quantized) {
         this.config = config;
         this.types = types;
         this.quantized = quantized;
     }
 
-    private ModelSpec(Config config) {
+    private ModelSpec(JsonConfig config) {
         this(config, name -> Optional.empty(), Set.of());
     }
 
     public static ModelSpec read(Path file) {
-        return new ModelSpec(Config.read(file));
+        return new ModelSpec(JsonConfig.read(file));
     }
 
     /** The quantized types that the model's file has; none where it is not quantized, or not here. */
@@ -66,33 +66,33 @@ public final class ModelSpec {
 
     /** From the text of a config. */
     public static ModelSpec of(String name, String json) {
-        return new ModelSpec(Config.of(Path.of(name), new JsonMapper().readTree(json)));
+        return new ModelSpec(JsonConfig.of(Path.of(name), new JsonMapper().readTree(json)));
     }
 
     public String architecture() {
-        return config.text("model_type");
+        return config.string("model_type");
     }
 
     /** The model on a device that holds no values; its weights are added to {@code parameters}. */
     public Model plan(Scope scope, Precision precision, List<Parameter> parameters) {
-        Weights weights = new Weights(new Shapes(scope), scope, precision, Adapter.NONE);
+        WeightLoader weights = new WeightLoader(new ShapeRecorder(scope), scope, precision, Adapter.NONE);
         Model model = Architectures.build(config, weights);
         parameters.addAll(weights.parameters());
         return model;
     }
 
-    /** The model as a base with an adapter, see {@link ModelFiles#asBase}, on a device that holds no values. */
+    /** The model as a base with an adapter, see {@link ModelFiles#quantized}, on a device that holds no values. */
     public Model plan(Scope scope, Precision precision, Quantization quantization, LoraAdapter adapter) {
-        WeightSource base = new QuantizedSource(new Shapes(scope), quantization);
-        Model model = Architectures.build(config, new Weights(base, scope, precision, adapter.updates()));
+        WeightSource base = new QuantizingSource(new ShapeRecorder(scope), quantization);
+        Model model = Architectures.build(config, new WeightLoader(base, scope, precision, adapter.updates()));
         adapter.requireAllUsed();
         return model;
     }
 
     /** Every tensor of the model by name, found on a device that holds no values. */
     public Map<String, Shape> tensors(Scope scope) {
-        Shapes shapes = new Shapes(scope);
-        Architectures.build(config, new Weights(shapes, scope, Precision.FLOAT32, Adapter.NONE));
+        ShapeRecorder shapes = new ShapeRecorder(scope);
+        Architectures.build(config, new WeightLoader(shapes, scope, Precision.FLOAT32, Adapter.NONE));
         return shapes.asked;
     }
 
@@ -101,14 +101,14 @@ public final class ModelSpec {
      * layers where they end a residual branch (Radford et al. 2019), norms one, biases zero. {@code scope} is on a device
      * that holds no values.
      */
-    public void draw(Path folder, long seed, Scope scope) {
+    public void initialize(Path folder, long seed, Scope scope) {
         double residual = DEVIATION / Math.sqrt(2.0 * config.size("num_hidden_layers"));
-        List<SafetensorsWriter.Entry> entries = new ArrayList<>();
+        List<SafetensorsWriter.SafetensorsEntry> entries = new ArrayList<>();
         tensors(scope).forEach((name, shape) -> {
             int site = entries.size();
             boolean ends = name.matches(".*\\.(o_proj|c_proj|down_proj|dense|fc2)\\.weight");
             float deviation = (float) (ends ? residual : DEVIATION);
-            entries.add(SafetensorsWriter.Entry.of(name, "F32", shape, (first, out, count) -> {
+            entries.add(SafetensorsWriter.SafetensorsEntry.of(name, "F32", shape, (first, out, count) -> {
                 for (int i = 0; i < count; i++) {
                     out[i] = shape.rank() == 1
                             ? name.endsWith(".weight") ? 1 : 0
@@ -131,11 +131,11 @@ public final class ModelSpec {
     public ModelFiles random(int layers, Quantization quantization, Scope scope) {
         ObjectNode node = (ObjectNode) new JsonMapper().readTree(config.json());
         ModelSpec slice =
-                new ModelSpec(Config.of(config.path(), node.put("num_hidden_layers", layers)), types, quantized);
-        Shapes shapes = slice.new Shapes(scope);
-        WeightSource base = new QuantizedSource(shapes, quantization);
-        Architectures.build(slice.config, new Weights(base, scope, Precision.FLOAT32, Adapter.NONE));
-        return ModelFiles.random(new RandomModel(slice.config, shapes.asked, base::stored));
+                new ModelSpec(JsonConfig.of(config.path(), node.put("num_hidden_layers", layers)), types, quantized);
+        ShapeRecorder shapes = slice.new ShapeRecorder(scope);
+        WeightSource base = new QuantizingSource(shapes, quantization);
+        Architectures.build(slice.config, new WeightLoader(base, scope, Precision.FLOAT32, Adapter.NONE));
+        return ModelFiles.random(new RandomModel(slice.config, shapes.asked, base::storedType));
     }
 
     public int layers() {
@@ -143,10 +143,10 @@ public final class ModelSpec {
     }
 
     /** Agrees to every tensor and remembers it; has no values. */
-    private final class Shapes implements WeightSource {
+    private final class ShapeRecorder implements WeightSource {
         private final Map<String, Shape> asked = new LinkedHashMap<>();
 
-        Shapes(Scope scope) {
+        ShapeRecorder(Scope scope) {
             if (scope.device().holdsValues()) {
                 throw new DeviceException("plan of " + config.path() + ": has no values for "
                         + scope.device().name());
@@ -159,7 +159,7 @@ public final class ModelSpec {
         }
 
         @Override
-        public boolean holds(String name, Shape wanted) {
+        public boolean has(String name, Shape wanted) {
             asked.put(name, wanted);
             return true;
         }
@@ -178,7 +178,7 @@ public final class ModelSpec {
         }
 
         @Override
-        public Optional<DType> stored(String name) {
+        public Optional<DType> storedType(String name) {
             return types.apply(name);
         }
 

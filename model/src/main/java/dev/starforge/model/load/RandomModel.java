@@ -1,6 +1,6 @@
 package dev.starforge.model.load;
 
-import dev.starforge.model.Config;
+import dev.starforge.model.JsonConfig;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.file.WeightSource;
 import dev.starforge.model.gguf.GgufFileType;
@@ -36,7 +36,7 @@ final class RandomModel implements WeightSource {
     private static final long SEED = 20240229;
 
     /** What the matrices of a model are stored in: one type for most, another where llama-quantize spends more bits. */
-    enum Format {
+    enum WeightFormat {
         F32(DType.F32),
         F16(DType.F16),
         BF16(DType.BF16),
@@ -54,7 +54,7 @@ final class RandomModel implements WeightSource {
 
         private final DType most;
 
-        Format(DType most) {
+        WeightFormat(DType most) {
             this.most = most;
         }
 
@@ -90,13 +90,13 @@ final class RandomModel implements WeightSource {
             int window,
             boolean tied) {
         /** Of each layer but the first dense ones; {@code shared} are those that every token takes. */
-        private record Experts(int routed, int chosen, int inner, int shared, int dense) {}
+        private record ExpertShape(int routed, int chosen, int inner, int shared, int dense) {}
 
-        private Experts experts() {
+        private ExpertShape experts() {
             return switch (type) {
-                case "mixtral" -> new Experts(8, 2, inner, 0, 0);
-                case "deepseek" -> new Experts(64, 6, 1408, 2, 1);
-                default -> new Experts(0, 0, 0, 0, layers);
+                case "mixtral" -> new ExpertShape(8, 2, inner, 0, 0);
+                case "deepseek" -> new ExpertShape(64, 6, 1408, 2, 1);
+                default -> new ExpertShape(0, 0, 0, 0, layers);
             };
         }
 
@@ -219,17 +219,17 @@ final class RandomModel implements WeightSource {
     }
 
     private final Path path;
-    private final Config config;
+    private final JsonConfig config;
     private final Map<String, Shape> shapes;
     private final Map<String, DType> types = new HashMap<>();
-    private final Map<Drawn, byte[][]> drawn = new HashMap<>();
+    private final Map<RowKind, byte[][]> drawn = new HashMap<>();
 
     /** Rows that were drawn once: they share a type, a width and what they are for. */
-    private record Drawn(DType type, long width, boolean around1) {}
+    private record RowKind(DType type, long width, boolean around1) {}
 
-    private RandomModel(String name, Preset preset, Format format) {
+    private RandomModel(String name, Preset preset, WeightFormat format) {
         path = Path.of("random-" + name + "-" + format);
-        config = Config.of(path, preset.config());
+        config = JsonConfig.of(path, preset.config());
         shapes = preset.tensors();
         String head = preset.tied() ? "model.embed_tokens.weight" : "lm_head.weight";
         shapes.forEach((tensor, shape) -> {
@@ -247,7 +247,7 @@ final class RandomModel implements WeightSource {
     }
 
     /** A model of any config; what {@code types} leaves open is stored in 16 bits. */
-    RandomModel(Config config, Map<String, Shape> shapes, Function<String, Optional<DType>> types) {
+    RandomModel(JsonConfig config, Map<String, Shape> shapes, Function<String, Optional<DType>> types) {
         this.path = config.path();
         this.config = config;
         this.shapes = shapes;
@@ -263,22 +263,23 @@ final class RandomModel implements WeightSource {
         if (!PRESETS.containsKey(preset)) {
             throw new ModelException(Path.of(preset), "is no preset; known are " + String.join(", ", PRESETS.keySet()));
         }
-        for (Format known : Format.values()) {
+        for (WeightFormat known : WeightFormat.values()) {
             if (known.name().equalsIgnoreCase(format)) {
                 return new RandomModel(preset, PRESETS.get(preset), known);
             }
         }
-        throw new ModelException(Path.of(preset), "format " + format + ": expected one of " + List.of(Format.values()));
+        throw new ModelException(
+                Path.of(preset), "format " + format + ": expected one of " + List.of(WeightFormat.values()));
     }
 
-    Config config() {
+    JsonConfig config() {
         return config;
     }
 
-    List<ModelFiles.Stored> tensors() {
-        List<ModelFiles.Stored> all = new ArrayList<>();
-        shapes.forEach((name, shape) ->
-                all.add(new ModelFiles.Stored(name, type(name).name(), shape, new Spec(type(name), shape).bytes())));
+    List<ModelFiles.TensorInfo> tensors() {
+        List<ModelFiles.TensorInfo> all = new ArrayList<>();
+        shapes.forEach((name, shape) -> all.add(
+                new ModelFiles.TensorInfo(name, type(name).name(), shape, new Spec(type(name), shape).bytes())));
         return all;
     }
 
@@ -310,14 +311,14 @@ final class RandomModel implements WeightSource {
     }
 
     @Override
-    public Optional<DType> stored(String name) {
+    public Optional<DType> storedType(String name) {
         return Optional.of(type(name));
     }
 
     @Override
     public void readRows(String name, long first, ByteBuffer into) {
         DType type = type(name);
-        byte[][] rows = rows(new Drawn(type, shape(name).last(), name.endsWith("norm.weight")));
+        byte[][] rows = rows(new RowKind(type, shape(name).last(), name.endsWith("norm.weight")));
         long key = name.hashCode() * 0x9e3779b97f4a7c15L;
         for (long row = first; into.hasRemaining(); row++) {
             long mixed = (key + row) * 0xd1342543de82ef95L;
@@ -332,7 +333,7 @@ final class RandomModel implements WeightSource {
     @Override
     public void readPlanes(String name, Consumer<ByteBuffer> piece) {
         Spec spec = new Spec(type(name), shape(name));
-        byte[] few = rows(new Drawn(spec.dtype(), spec.shape().last(), false))[0];
+        byte[] few = rows(new RowKind(spec.dtype(), spec.shape().last(), false))[0];
         int from = 0;
         for (Plane plane : spec.dtype().planes(spec.height(), spec.shape().last())) {
             Plane drawn = plane(spec, plane.name());
@@ -374,7 +375,7 @@ final class RandomModel implements WeightSource {
      * Normal numbers whose products with a normal row are about 1; or, for the gain of a norm, close to 1. In a planar type they
      * are one matrix.
      */
-    private synchronized byte[][] rows(Drawn wanted) {
+    private synchronized byte[][] rows(RowKind wanted) {
         return drawn.computeIfAbsent(wanted, kind -> {
             Random random = new Random(SEED + kind.type().ordinal() * 31L + kind.width());
             int width = Math.toIntExact(kind.width());

@@ -56,7 +56,7 @@ public final class AdapterTable {
 
     /** What an architecture's projections take by token, of those that {@code auto} means. */
     public static List<String> targets(String architecture) {
-        return LoraSettings.automatic(architecture).stream()
+        return LoraConfig.automatic(architecture).stream()
                 .filter(target -> !NOT_BY_TOKEN.contains(target))
                 .toList();
     }
@@ -65,7 +65,7 @@ public final class AdapterTable {
      * What there is room for.
      *
      * @param rank the highest
-     * @param targets names of modules, as in {@link LoraSettings}; an adapter need not update all of them
+     * @param targets names of modules, as in {@link LoraConfig}; an adapter need not update all of them
      * @param strict whether the model must have every target; otherwise one of them is enough
      */
     public record Capacity(int adapters, int rank, List<String> targets, boolean strict) {
@@ -121,24 +121,25 @@ public final class AdapterTable {
             @Override
             public Projection apply(String path, Projection base, int in, int out) {
                 List<String> found = capacity.targets.stream()
-                        .filter(target -> LoraOrigin.matches(path, target))
+                        .filter(target -> LoraSource.matches(path, target))
                         .toList();
                 if (found.isEmpty()) {
                     return base;
                 }
                 missing.removeAll(found);
                 Target target = target(path, 0, false, in, out, 1);
-                return new Projection.LoraTable(base, target.a, target.bs.getFirst(), target.scales);
+                return new Projection.MultiLoraLinear(base, target.a, target.bs.getFirst(), target.scales);
             }
 
             @Override
-            public List<ExpertStack.Update> expertUpdates(String path, int experts, int in, int out, boolean outer) {
-                if (!capacity.targets.contains(LoraSettings.EXPERTS)) {
+            public List<ExpertStack.ExpertUpdate> expertUpdates(
+                    String path, int experts, int in, int out, boolean outer) {
+                if (!capacity.targets.contains(LoraConfig.EXPERTS)) {
                     return List.of();
                 }
-                missing.remove(LoraSettings.EXPERTS);
+                missing.remove(LoraConfig.EXPERTS);
                 Target target = target(path, experts, outer, in, out, outer ? 1 : 2);
-                return List.of(new ExpertStack.LoraTable(target.a, target.bs, target.scales));
+                return List.of(new ExpertStack.MultiExpertLora(target.a, target.bs, target.scales));
             }
         };
     }
@@ -194,10 +195,10 @@ public final class AdapterTable {
         }
         try (Scope reading = new Scope(scope.device());
                 LoraAdapter adapter = LoraAdapter.open(folder, reading)) {
-            Map<String, LoraAdapter.Update> updates = read(adapter, folder);
+            Map<String, LoraAdapter.LoraUpdate> updates = read(adapter, folder);
             Loaded loaded = new Loaded(name, index, hash(folder));
             for (Target target : targets) {
-                LoraAdapter.Update update = updates.get(target.path + target.outer);
+                LoraAdapter.LoraUpdate update = updates.get(target.path + target.outer);
                 if (update == null) {
                     write(target.scales, index, 0);
                 } else {
@@ -210,7 +211,7 @@ public final class AdapterTable {
     }
 
     /** All updates by path, in memory of their own. */
-    private Map<String, LoraAdapter.Update> read(LoraAdapter adapter, Path folder) {
+    private Map<String, LoraAdapter.LoraUpdate> read(LoraAdapter adapter, Path folder) {
         if (adapter.dora()) {
             throw new AdapterException(
                     AdapterException.Reason.VARIANT,
@@ -235,8 +236,8 @@ public final class AdapterTable {
                                     ", ", adapter.unused().stream().limit(4).toList())
                             + ", expected only what the table was planned for: " + capacity.targets);
         }
-        Map<String, LoraAdapter.Update> byPath = new HashMap<>();
-        for (LoraAdapter.Update update : adapter.made()) {
+        Map<String, LoraAdapter.LoraUpdate> byPath = new HashMap<>();
+        for (LoraAdapter.LoraUpdate update : adapter.loraUpdates()) {
             if (update.rank() > capacity.rank) {
                 throw new AdapterException(
                         AdapterException.Reason.RANK,
@@ -251,7 +252,7 @@ public final class AdapterTable {
     }
 
     /** Where a device multiplies with the whole table, a number that is not finite would reach the rows of others. */
-    private void requireFinite(LoraAdapter.Update update, Path folder) {
+    private void requireFinite(LoraAdapter.LoraUpdate update, Path folder) {
         for (Tensor matrix : List.of(update.a(), update.b())) {
             float[] values = scope.device().floats(matrix);
             for (int i = 0; i < values.length; i++) {
@@ -267,7 +268,7 @@ public final class AdapterTable {
     }
 
     /** Writes one place of a target's tables, the rank filled up with zeros. */
-    private void put(Target target, int index, LoraAdapter.Update update) {
+    private void put(Target target, int index, LoraAdapter.LoraUpdate update) {
         int matrices = Math.max(1, target.experts);
         int rank = update.rank();
         int parts = target.bs.size();

@@ -1,6 +1,6 @@
 package dev.starforge.model.lora;
 
-import dev.starforge.model.Config;
+import dev.starforge.model.JsonConfig;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.Quantization;
 import dev.starforge.model.file.SafetensorsFile;
@@ -70,10 +70,10 @@ public final class LoraAdapter implements AutoCloseable {
             "eva_config",
             "megatron_config");
 
-    private final LoraOrigin origin;
+    private final LoraSource origin;
     private final Scope scope;
     private final Map<String, Tensor> parameters = new LinkedHashMap<>();
-    private final List<Update> made = new ArrayList<>();
+    private final List<LoraUpdate> loraUpdates = new ArrayList<>();
     private int sites;
 
     /**
@@ -82,7 +82,7 @@ public final class LoraAdapter implements AutoCloseable {
      * @param experts how many are stacked in it; 0 for a plain projection
      * @param outer of a stack, whether it is that of down, and not of gate and up
      */
-    public record Update(String path, Tensor a, Tensor b, float scale, int experts, boolean outer) {
+    public record LoraUpdate(String path, Tensor a, Tensor b, float scale, int experts, boolean outer) {
         /** The rank of each of its products. */
         public int rank() {
             return Math.toIntExact(a.dim(0) / Math.max(1, experts));
@@ -102,38 +102,38 @@ public final class LoraAdapter implements AutoCloseable {
         }
     }
 
-    private LoraAdapter(LoraOrigin origin, Scope scope) {
+    private LoraAdapter(LoraSource origin, Scope scope) {
         this.origin = origin;
         this.scope = scope;
     }
 
     /** Reads an adapter whose tensors will live in {@code scope}. */
     public static LoraAdapter open(Path folder, Scope scope) {
-        Config config = Config.read(folder.resolve(CONFIG));
-        if (!config.text("peft_type").equals("LORA")) {
-            throw config.wrong("peft_type", "LORA");
+        JsonConfig config = JsonConfig.read(folder.resolve(CONFIG));
+        if (!config.string("peft_type").equals("LORA")) {
+            throw config.invalid("peft_type", "LORA");
         }
         for (String key : UNSUPPORTED) {
             if (!config.isUnset(key)) {
-                throw config.wrong(key, "it unset, since it is not supported");
+                throw config.invalid(key, "it unset, since it is not supported");
             }
         }
-        if (config.isText("init_lora_weights")
-                && !List.of("gaussian", "eva", "orthogonal").contains(config.text("init_lora_weights"))) {
-            throw config.wrong("init_lora_weights", "a start that leaves the base as it is");
+        if (config.isString("init_lora_weights")
+                && !List.of("gaussian", "eva", "orthogonal").contains(config.string("init_lora_weights"))) {
+            throw config.invalid("init_lora_weights", "a start that leaves the base as it is");
         }
-        if (!config.text("bias", "none").equals("none")) {
-            throw config.wrong("bias", "none");
+        if (!config.string("bias", "none").equals("none")) {
+            throw config.invalid("bias", "none");
         }
-        return new LoraAdapter(new LoraOrigin.Stored(config, SafetensorsFile.open(folder.resolve(WEIGHTS))), scope);
+        return new LoraAdapter(new LoraSource.PeftFiles(config, SafetensorsFile.open(folder.resolve(WEIGHTS))), scope);
     }
 
     /**
      * A new adapter: A uniform as PEFT draws it, B zero, lengths those of the base. What is drawn depends on the seed and
      * on the order of the projections alone.
      */
-    public static LoraAdapter create(LoraSettings settings, long seed, Scope scope) {
-        return new LoraAdapter(new LoraOrigin.Fresh(settings, seed), scope);
+    public static LoraAdapter create(LoraConfig settings, long seed, Scope scope) {
+        return new LoraAdapter(new LoraSource.NewLora(settings, seed), scope);
     }
 
     /** What a model's weights ask; see {@link Adapter}. */
@@ -151,7 +151,7 @@ public final class LoraAdapter implements AutoCloseable {
                 if (!origin.dora()) {
                     Tensor a = a(path, rank, in);
                     Tensor b = b(path, rank, out);
-                    made.add(new Update(path, a, b, scale, 0, false));
+                    loraUpdates.add(new LoraUpdate(path, a, b, scale, 0, false));
                     return new Projection.LoraLinear(base, a, b, scale, site);
                 }
                 return base instanceof Projection.Linear(Tensor matrix, List<Tensor> bias) && !bias.isEmpty()
@@ -161,7 +161,8 @@ public final class LoraAdapter implements AutoCloseable {
             }
 
             @Override
-            public List<ExpertStack.Update> expertUpdates(String path, int experts, int in, int out, boolean outer) {
+            public List<ExpertStack.ExpertUpdate> expertUpdates(
+                    String path, int experts, int in, int out, boolean outer) {
                 if (!origin.hasStack(path, outer)) {
                     return List.of();
                 }
@@ -170,8 +171,8 @@ public final class LoraAdapter implements AutoCloseable {
                 float scale = origin.scale(path + (outer ? ".down_proj" : ".gate_up_proj"), rank);
                 Tensor a = a(wrapper, experts * rank, in);
                 Tensor b = b(wrapper, experts * rank, out);
-                made.add(new Update(path, a, b, scale, experts, outer));
-                return List.of(new ExpertStack.Lora(a, b, experts, scale));
+                loraUpdates.add(new LoraUpdate(path, a, b, scale, experts, outer));
+                return List.of(new ExpertStack.SingleExpertLora(a, b, experts, scale));
             }
         };
     }
@@ -206,7 +207,7 @@ public final class LoraAdapter implements AutoCloseable {
         return parameter(path + B, Spec.f32(out, rank), (seed, index) -> new float[out * rank]);
     }
 
-    private Tensor parameter(String name, Spec spec, LoraOrigin.Start start) {
+    private Tensor parameter(String name, Spec spec, LoraSource.Initializer start) {
         Tensor tensor = origin.load(name, spec, scope, start);
         parameters.put(name, tensor);
         return tensor;
@@ -223,8 +224,8 @@ public final class LoraAdapter implements AutoCloseable {
     }
 
     /** The updates so far, but for those with lengths of their own. */
-    public List<Update> made() {
-        return made;
+    public List<LoraUpdate> loraUpdates() {
+        return loraUpdates;
     }
 
     public boolean dora() {
@@ -241,7 +242,7 @@ public final class LoraAdapter implements AutoCloseable {
     }
 
     /** The same adapter with nothing taken yet, in the same scope; it is closed with this one. */
-    public LoraAdapter again() {
+    public LoraAdapter reopen() {
         return new LoraAdapter(origin, scope);
     }
 
@@ -253,7 +254,7 @@ public final class LoraAdapter implements AutoCloseable {
     /** How the base of an adapter was quantized while the adapter was trained; of those made elsewhere nothing is known. */
     public static Quantization trainedOn(Path folder) {
         try (SafetensorsFile file = SafetensorsFile.open(folder.resolve(WEIGHTS))) {
-            return Quantization.parse(file.text(TRAINED_ON, Quantization.NONE.toString()));
+            return Quantization.parse(file.metadata(TRAINED_ON, Quantization.NONE.toString()));
         } catch (ShapeException wrong) {
             throw new ModelException(folder.resolve(WEIGHTS), TRAINED_ON + ": " + wrong.getMessage(), wrong);
         }
@@ -266,13 +267,14 @@ public final class LoraAdapter implements AutoCloseable {
      */
     public static void save(
             Path folder,
-            LoraSettings settings,
+            LoraConfig settings,
             String base,
             Quantization trainedOn,
             Map<String, Tensor> parameters,
             Device device) {
-        List<SafetensorsWriter.Entry> entries = new ArrayList<>();
-        parameters.forEach((name, tensor) -> entries.add(SafetensorsWriter.Entry.of(PREFIX + name, tensor, device)));
+        List<SafetensorsWriter.SafetensorsEntry> entries = new ArrayList<>();
+        parameters.forEach(
+                (name, tensor) -> entries.add(SafetensorsWriter.SafetensorsEntry.of(PREFIX + name, tensor, device)));
         SafetensorsWriter.write(folder.resolve(WEIGHTS), entries, Map.of(TRAINED_ON, trainedOn.toString()));
         ObjectNode config = JSON.createObjectNode();
         config.put("base_model_name_or_path", base);
@@ -288,7 +290,7 @@ public final class LoraAdapter implements AutoCloseable {
         config.putObject("alpha_pattern");
         ArrayNode modules = config.putArray("target_modules");
         found(settings, parameters.keySet()).forEach(modules::add);
-        if (settings.targets().contains(LoraSettings.EXPERTS)) {
+        if (settings.targets().contains(LoraConfig.EXPERTS)) {
             config.putArray("target_parameters").add("gate_up_proj").add("down_proj");
         }
         config.put("task_type", "CAUSAL_LM");
@@ -302,13 +304,13 @@ public final class LoraAdapter implements AutoCloseable {
     }
 
     /** The targets that some parameter belongs to; PEFT refuses one that is no module. */
-    private static List<String> found(LoraSettings settings, Set<String> names) {
+    private static List<String> found(LoraConfig settings, Set<String> names) {
         return settings.targets().stream()
-                .filter(target -> !target.equals(LoraSettings.EXPERTS))
+                .filter(target -> !target.equals(LoraConfig.EXPERTS))
                 .filter(target -> names.stream()
                         .filter(name -> name.endsWith(A))
                         .map(name -> name.substring(0, name.length() - A.length()))
-                        .anyMatch(path -> LoraOrigin.matches(path, target)))
+                        .anyMatch(path -> LoraSource.matches(path, target)))
                 .toList();
     }
 

@@ -33,7 +33,7 @@ final class CodecGoldenTest {
     void llamaCppsFilesDecodeExactly(BlockFormat format) {
         try (GgufFile file = GgufFile.open(GOLDEN.resolve("gguf/micro-" + format + ".gguf"));
                 Safetensors expected = Safetensors.open(GOLDEN.resolve("gguf/expected.safetensors"))) {
-            GgufFile.Stored stored = file.tensor("blk.0.attn_k.weight");
+            GgufFile.GgufTensorInfo stored = file.tensor("blk.0.attn_k.weight");
             assertThat(stored.format()).isEqualTo(format);
             float[] rows = expected.floats(format + ".attn_k_dequantized");
             float[] decoded = new float[rows.length];
@@ -91,7 +91,7 @@ final class CodecGoldenTest {
     void aModelQuantizesToTheBytesOfLlamaCpp(BlockFormat format) {
         try (GgufFile plain = GgufFile.open(GOLDEN.resolve("gguf/micro-F32.gguf"));
                 GgufFile quantized = GgufFile.open(GOLDEN.resolve("gguf/micro-" + format + ".gguf"))) {
-            for (GgufFile.Stored stored : quantized.tensors().values()) {
+            for (GgufFile.GgufTensorInfo stored : quantized.tensors().values()) {
                 if (stored.format() == format) {
                     ByteBuffer theirs = ByteBuffer.allocate((int) stored.bytes());
                     quantized.read(stored, 0, theirs);
@@ -139,7 +139,7 @@ final class CodecGoldenTest {
     @ValueSource(strings = {"a", "b", "c"})
     void nf4WithCodedMagnitudes(String name) {
         try (Safetensors golden = Safetensors.open(GOLDEN.resolve("codecs/bitsandbytes.safetensors"))) {
-            BitsAndBytes.Weight stored = BitsAndBytes.read(golden, name + ".weight");
+            BitsAndBytes.Nf4Weight stored = BitsAndBytes.read(golden, name + ".weight");
             assertThat(stored.shape()).isEqualTo(golden.tensor(name + ".w").shape());
             assertBitsEqual(stored.codes().decode(), golden.floats(name + ".deq"));
 

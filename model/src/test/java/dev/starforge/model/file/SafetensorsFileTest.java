@@ -29,9 +29,9 @@ final class SafetensorsFileTest {
         SafetensorsFile.write(
                 path,
                 List.of(
-                        SafetensorsFile.Entry.of("x", Shape.of(2, 3), 1, 2, 3, 4, 5, 6.5f),
-                        SafetensorsFile.Entry.of("empty", Shape.of(0, 3), new float[0]),
-                        SafetensorsFile.Entry.of("ids", Shape.of(2), 7, -8)));
+                        SafetensorsFile.SafetensorsData.of("x", Shape.of(2, 3), 1, 2, 3, 4, 5, 6.5f),
+                        SafetensorsFile.SafetensorsData.of("empty", Shape.of(0, 3), new float[0]),
+                        SafetensorsFile.SafetensorsData.of("ids", Shape.of(2), 7, -8)));
         try (SafetensorsFile file = SafetensorsFile.open(path)) {
             assertThat(file.tensors().keySet()).containsExactly("x", "empty", "ids");
             assertThat(file.tensor("x").shape()).isEqualTo(Shape.of(2, 3));
@@ -60,9 +60,15 @@ final class SafetensorsFileTest {
                 "fractional dimension | {'x':{'dtype':'F32','shape':[1.5],'data_offsets':[0,4]}} | whole number",
                 "product past 2^63 | {'x':{'dtype':'U8','shape':[4294967296,4294967296],'data_offsets':[0,4]}} | 2^63",
                 "bytes past 2^63 | {'x':{'dtype':'F64','shape':[2305843009213693952],'data_offsets':[0,4]}} | overflow",
-                "twice the same | {'x':{'dtype':'U8','shape':[4],'data_offsets':[0,4]},'x':{'dtype':'U8','shape':[4],'data_offsets':[0,4]}} | not JSON",
-                "overlap | {'x':{'dtype':'U8','shape':[3],'data_offsets':[0,3]},'y':{'dtype':'U8','shape':[2],'data_offsets':[2,4]}} | overlap",
-                "hole | {'x':{'dtype':'U8','shape':[1],'data_offsets':[0,1]},'y':{'dtype':'U8','shape':[2],'data_offsets':[2,4]}} | hole",
+                "twice the same |"
+                    + " {'x':{'dtype':'U8','shape':[4],'data_offsets':[0,4]},'x':{'dtype':'U8','shape':[4],'data_offsets':[0,4]}}"
+                    + " | not JSON",
+                "overlap |"
+                    + " {'x':{'dtype':'U8','shape':[3],'data_offsets':[0,3]},'y':{'dtype':'U8','shape':[2],'data_offsets':[2,4]}}"
+                    + " | overlap",
+                "hole |"
+                    + " {'x':{'dtype':'U8','shape':[1],'data_offsets':[0,1]},'y':{'dtype':'U8','shape':[2],'data_offsets':[2,4]}}"
+                    + " | hole",
                 "data left over | {'x':{'dtype':'U8','shape':[3],'data_offsets':[0,3]}} | end at 3, the data has 4",
             })
     void aWrongHeaderIsRefused(String what, String header, String message) throws IOException {
@@ -94,7 +100,7 @@ final class SafetensorsFileTest {
     @Test
     void aFileThatShrinksWhileOpenIsAnErrorNotGarbage() throws IOException {
         Path path = folder.resolve("a.safetensors");
-        SafetensorsFile.write(path, List.of(SafetensorsFile.Entry.of("x", Shape.of(4), 1, 2, 3, 4)));
+        SafetensorsFile.write(path, List.of(SafetensorsFile.SafetensorsData.of("x", Shape.of(4), 1, 2, 3, 4)));
         try (SafetensorsFile file = SafetensorsFile.open(path)) {
             Files.write(path, new byte[20]);
             assertThatThrownBy(() -> file.ints("x"))

@@ -36,12 +36,12 @@ final class SafetensorsFolderTest {
         folder = Files.createDirectory(parent.resolve("model"));
     }
 
-    private static List<SafetensorsFile.Entry> entries() {
+    private static List<SafetensorsFile.SafetensorsData> entries() {
         return List.of(
-                SafetensorsFile.Entry.of("a", Shape.of(2), 1f, 2f),
-                SafetensorsFile.Entry.of("b", Shape.of(1), 3f),
-                SafetensorsFile.Entry.of("c", Shape.of(3), 4f, 5f, 6f),
-                SafetensorsFile.Entry.of("d", Shape.of(1), 7));
+                SafetensorsFile.SafetensorsData.of("a", Shape.of(2), 1f, 2f),
+                SafetensorsFile.SafetensorsData.of("b", Shape.of(1), 3f),
+                SafetensorsFile.SafetensorsData.of("c", Shape.of(3), 4f, 5f, 6f),
+                SafetensorsFile.SafetensorsData.of("d", Shape.of(1), 7));
     }
 
     @ParameterizedTest
@@ -103,7 +103,8 @@ final class SafetensorsFolderTest {
                 "same tensor twice | {'weight_map':{'a':'s1.safetensors','a':'s2.safetensors'}} | is not JSON",
                 "missing shard | {'weight_map':{'a':'s9.safetensors'}} | s9.safetensors: cannot be read",
                 "wrong shard | {'weight_map':{'a':'s2.safetensors'}} | has no tensor a",
-                "in two shards | {'weight_map':{'a':'s1.safetensors','c':'s2.safetensors','b':'s1.safetensors'}} | tensor b: is in s1.safetensors too",
+                "in two shards | {'weight_map':{'a':'s1.safetensors','c':'s2.safetensors','b':'s1.safetensors'}} |"
+                        + " tensor b: is in s1.safetensors too",
                 "symlink out | {'weight_map':{'x':'link.safetensors'}} | leads out of its folder",
                 "symlink to nothing | {'weight_map':{'x':'dangling.safetensors'}} | cannot be read",
             })
@@ -113,7 +114,8 @@ final class SafetensorsFolderTest {
                 folder.resolve("s2.safetensors"),
                 List.of(entries().get(1), entries().get(2)));
         SafetensorsFile.write(
-                parent.resolve("outside.safetensors"), List.of(SafetensorsFile.Entry.of("x", Shape.of(1), 1f)));
+                parent.resolve("outside.safetensors"),
+                List.of(SafetensorsFile.SafetensorsData.of("x", Shape.of(1), 1f)));
         Files.createSymbolicLink(folder.resolve("link.safetensors"), Path.of("..", "outside.safetensors"));
         Files.createSymbolicLink(folder.resolve("dangling.safetensors"), Path.of("nothing.safetensors"));
         Files.writeString(folder.resolve(INDEX), index.replace('\'', '"'));
@@ -196,7 +198,7 @@ final class SafetensorsFolderTest {
             data.put(bytes + i, (byte) (Long.parseUnsignedLong(hex, 16) >>> 8 * i));
         }
         Path file = folder.resolve("one.safetensors");
-        SafetensorsFile.write(file, List.of(new SafetensorsFile.Entry("x", dtype, Shape.of(3), data)));
+        SafetensorsFile.write(file, List.of(new SafetensorsFile.SafetensorsData("x", dtype, Shape.of(3), data)));
         try (Safetensors weights = Safetensors.open(file)) {
             float zero = dtype.equals("F8_E8M0") ? 0x1p-127f : 0;
             assertThat(weights.readFloats("x")).containsExactly(zero, value, zero);
@@ -213,7 +215,7 @@ final class SafetensorsFolderTest {
             data.putShort(2 * i, DType.F16.narrow(i % 2000));
         }
         Path file = folder.resolve("long.safetensors");
-        SafetensorsFile.write(file, List.of(new SafetensorsFile.Entry("x", "F16", Shape.of(600_001), data)));
+        SafetensorsFile.write(file, List.of(new SafetensorsFile.SafetensorsData("x", "F16", Shape.of(600_001), data)));
         try (Safetensors weights = Safetensors.open(file)) {
             float[] values = weights.readFloats("x");
             for (int i = 0; i < values.length; i++) {
@@ -232,12 +234,12 @@ final class SafetensorsFolderTest {
         Nf4 codes = nested ? Nf4.encodeDouble(w, 64) : Nf4.encode(w, 64);
         Path file = folder.resolve("nf4.safetensors");
         SafetensorsFile.write(
-                file, BitsAndBytes.entries("p.weight", new BitsAndBytes.Weight(Shape.of(7, 31), codes), "bfloat16"));
+                file, BitsAndBytes.entries("p.weight", new BitsAndBytes.Nf4Weight(Shape.of(7, 31), codes), "bfloat16"));
         try (Safetensors weights = Safetensors.open(file)) {
             assertThat(BitsAndBytes.has(weights, "p.weight")).isTrue();
             assertThat(weights.tensor("p.weight").shape()).isEqualTo(Shape.of(109, 1));
             assertThat(weights.has("p.weight.nested_absmax")).isEqualTo(nested);
-            BitsAndBytes.Weight back = BitsAndBytes.read(weights, "p.weight");
+            BitsAndBytes.Nf4Weight back = BitsAndBytes.read(weights, "p.weight");
             assertThat(back.shape()).isEqualTo(Shape.of(7, 31));
             assertThat(back.codes().decode()).isEqualTo(codes.decode());
         }
@@ -261,10 +263,10 @@ final class SafetensorsFolderTest {
         SafetensorsFile.write(
                 file,
                 List.of(
-                        new SafetensorsFile.Entry("w", "U8", Shape.of(1, 1), ByteBuffer.allocate(1)),
-                        SafetensorsFile.Entry.of("w.absmax", Shape.of(1), 1f),
-                        SafetensorsFile.Entry.of("w.quant_map", Shape.of(16), Nf4.codes16()),
-                        new SafetensorsFile.Entry(
+                        new SafetensorsFile.SafetensorsData("w", "U8", Shape.of(1, 1), ByteBuffer.allocate(1)),
+                        SafetensorsFile.SafetensorsData.of("w.absmax", Shape.of(1), 1f),
+                        SafetensorsFile.SafetensorsData.of("w.quant_map", Shape.of(16), Nf4.codes16()),
+                        new SafetensorsFile.SafetensorsData(
                                 "w.quant_state.bitsandbytes__nf4",
                                 "U8",
                                 Shape.of(json.length),

@@ -22,15 +22,15 @@ import org.junit.jupiter.params.provider.MethodSource;
 final class SamplerTest {
     private static final int[] NONE = {};
 
-    private static final Map<String, Sampling> GOLDEN = Map.of(
-            "temperature_0.7", Sampling.PLAIN.withTemperature(0.7),
-            "top_k_20", Sampling.PLAIN.withTopK(20),
-            "top_p_0.9", Sampling.PLAIN.withTopP(0.9),
-            "min_p_0.1", Sampling.PLAIN.withMinP(0.1),
-            "typical_0.8", Sampling.PLAIN.withTypicalP(0.8),
-            "repetition_1.3", Sampling.PLAIN.withRepetitionPenalty(1.3),
+    private static final Map<String, SamplingParams> GOLDEN = Map.of(
+            "temperature_0.7", SamplingParams.PLAIN.withTemperature(0.7),
+            "top_k_20", SamplingParams.PLAIN.withTopK(20),
+            "top_p_0.9", SamplingParams.PLAIN.withTopP(0.9),
+            "min_p_0.1", SamplingParams.PLAIN.withMinP(0.1),
+            "typical_0.8", SamplingParams.PLAIN.withTypicalP(0.8),
+            "repetition_1.3", SamplingParams.PLAIN.withRepetitionPenalty(1.3),
             "chain_rep_temp_topk_topp",
-                    Sampling.PLAIN
+                    SamplingParams.PLAIN
                             .withRepetitionPenalty(1.3)
                             .withTemperature(0.7)
                             .withTopK(20)
@@ -80,7 +80,7 @@ final class SamplerTest {
                         : random.nextBoolean() ? random.nextInt(-3, 4) : (float) random.nextGaussian();
             }
             logits[random.nextInt(vocabulary)] = 1;
-            Sampling sampling = new Sampling(
+            SamplingParams sampling = new SamplingParams(
                     random.nextBoolean() ? 1 : 0.1 + 1.9 * random.nextDouble(),
                     random.nextInt(2) * random.nextInt(45),
                     random.nextBoolean() ? 1 : 0.05 + 0.95 * random.nextDouble(),
@@ -98,7 +98,7 @@ final class SamplerTest {
         }
     }
 
-    private static float[] plainly(Sampling sampling, float[] logits, int[] prompt, int[] generated) {
+    private static float[] plainly(SamplingParams sampling, float[] logits, int[] prompt, int[] generated) {
         double[] x = new double[logits.length];
         for (int id = 0; id < x.length; id++) {
             int token = id;
@@ -176,7 +176,7 @@ final class SamplerTest {
     @Test
     void penaltiesOfPresenceAndFrequencyCountTheTextAlone() {
         float[] logits = {0, 0, 0, 0};
-        Sampling sampling = Sampling.PLAIN.withPresencePenalty(0.5).withFrequencyPenalty(0.25);
+        SamplingParams sampling = SamplingParams.PLAIN.withPresencePenalty(0.5).withFrequencyPenalty(0.25);
         float[] p = Sampler.distribution(sampling, logits, new int[] {0, 0, 0}, new int[] {1, 2, 2});
         assertThat(p[0]).isEqualTo(p[3]);
         assertThat(Math.log(p[3] / p[1])).isCloseTo(0.75, within(1e-6));
@@ -185,7 +185,7 @@ final class SamplerTest {
 
     @Test
     void whatIsDrawnCountsForTheNextDraw() {
-        Sampler sampler = new Sampler(Sampling.GREEDY.withPresencePenalty(2), 3, 0);
+        Sampler sampler = new Sampler(SamplingParams.GREEDY.withPresencePenalty(2), 3, 0);
         float[] logits = {3, 2.5f, 2};
         assertThat(IntStream.range(0, 4).map(i -> sampler.next(logits))).containsExactly(0, 1, 2, 0);
     }
@@ -193,35 +193,36 @@ final class SamplerTest {
     @Test
     void greedyTakesTheLowestOfEquals() {
         float[] logits = {1, 5, 5, 2};
-        assertThat(new Sampler(Sampling.GREEDY, 4).next(logits)).isEqualTo(1);
-        assertThat(Sampler.distribution(Sampling.GREEDY, logits, NONE, NONE)).containsExactly(0, 1, 0, 0);
+        assertThat(new Sampler(SamplingParams.GREEDY, 4).next(logits)).isEqualTo(1);
+        assertThat(Sampler.distribution(SamplingParams.GREEDY, logits, NONE, NONE))
+                .containsExactly(0, 1, 0, 0);
     }
 
     @Test
     void aTinyTemperatureIsGreedyAndDoesNotOverflow() {
         float[] logits = {-3e38f, 3e38f, 2e38f};
-        assertThat(Sampler.distribution(Sampling.PLAIN.withTemperature(1e-300), logits, NONE, NONE))
+        assertThat(Sampler.distribution(SamplingParams.PLAIN.withTemperature(1e-300), logits, NONE, NONE))
                 .containsExactly(0, 1, 0);
     }
 
     @Test
     void equalTokensAtTheBorderOfTopPFallAsInHf() {
         float[] logits = new float[10];
-        float[] p = Sampler.distribution(Sampling.PLAIN.withTopP(0.9), logits, NONE, NONE);
+        float[] p = Sampler.distribution(SamplingParams.PLAIN.withTopP(0.9), logits, NONE, NONE);
         assertThat(p[0]).isZero();
         assertThat(Arrays.copyOfRange(p, 1, 10)).containsOnly(1 / 9f);
     }
 
     @Test
     void topPSmallerThanAnyTokenKeepsTheLikeliest() {
-        assertThat(Sampler.distribution(Sampling.PLAIN.withTopP(1e-9), new float[] {1, 2, 1.5f}, NONE, NONE))
+        assertThat(Sampler.distribution(SamplingParams.PLAIN.withTopP(1e-9), new float[] {1, 2, 1.5f}, NONE, NONE))
                 .containsExactly(0, 1, 0);
     }
 
     @Test
     void drawsFollowTheDistribution() {
         float[] logits = {0, (float) Math.log(2), (float) Math.log(5), Float.NEGATIVE_INFINITY};
-        Sampler sampler = new Sampler(Sampling.PLAIN.withSeed(11), 4);
+        Sampler sampler = new Sampler(SamplingParams.PLAIN.withSeed(11), 4);
         int[] counts = new int[4];
         int draws = 80_000;
         for (int i = 0; i < draws; i++) {
@@ -242,13 +243,13 @@ final class SamplerTest {
         for (int id = 0; id < logits.length; id++) {
             logits[id] = (float) random.nextGaussian();
         }
-        Sampling sampling = Sampling.PLAIN.withTopP(0.95).withFrequencyPenalty(0.3);
+        SamplingParams sampling = SamplingParams.PLAIN.withTopP(0.95).withFrequencyPenalty(0.3);
         assertThat(text(sampling.withSeed(5), logits)).isEqualTo(text(sampling.withSeed(5), logits));
         assertThat(text(sampling.withSeed(5), logits)).isNotEqualTo(text(sampling.withSeed(6), logits));
         assertThat(text(sampling.withSeed(5), logits)).isNotEqualTo(text(sampling.withSeed(5L << 32), logits));
     }
 
-    private static int[] text(Sampling sampling, float[] logits) {
+    private static int[] text(SamplingParams sampling, float[] logits) {
         Sampler sampler = new Sampler(sampling, logits.length);
         return IntStream.range(0, 50).map(i -> sampler.next(logits)).toArray();
     }
@@ -256,7 +257,7 @@ final class SamplerTest {
     @Test
     void probabilitiesDoNotChangeWhatComesNext() {
         float[] logits = {1, 2, 3, 2, 1};
-        Sampling sampling = Sampling.PLAIN.withRepetitionPenalty(2);
+        SamplingParams sampling = SamplingParams.PLAIN.withRepetitionPenalty(2);
         Sampler watched = new Sampler(sampling, 5, 1);
         Sampler alone = new Sampler(sampling, 5, 1);
         for (int i = 0; i < 20; i++) {
@@ -267,7 +268,7 @@ final class SamplerTest {
 
     @Test
     void brokenLogitsAreRefused() {
-        Sampler sampler = new Sampler(Sampling.PLAIN, 3);
+        Sampler sampler = new Sampler(SamplingParams.PLAIN, 3);
         float bad = Float.NEGATIVE_INFINITY;
         assertThatThrownBy(() -> sampler.next(new float[] {0, Float.NaN, 0}))
                 .isInstanceOf(TensorException.class)
@@ -277,7 +278,7 @@ final class SamplerTest {
         assertThatThrownBy(() -> sampler.next(new float[] {bad, bad, bad}))
                 .hasMessage("sampling: all 3 tokens are ruled out");
         assertThatThrownBy(() -> sampler.next(new float[4])).hasMessageContaining("logits of 3 tokens, got 4");
-        assertThatThrownBy(() -> new Sampler(Sampling.PLAIN, 3, 3))
+        assertThatThrownBy(() -> new Sampler(SamplingParams.PLAIN, 3, 3))
                 .hasMessageContaining("token 3 is outside the vocabulary of 3");
     }
 
@@ -289,7 +290,7 @@ final class SamplerTest {
         for (int id = 0; id < logits.length; id++) {
             logits[id] = (float) random.nextGaussian();
         }
-        Sampler sampler = new Sampler(Sampling.PLAIN.withTopK(50).withTopP(0.9), logits.length);
+        Sampler sampler = new Sampler(SamplingParams.PLAIN.withTopK(50).withTopP(0.9), logits.length);
         long best = Long.MAX_VALUE;
         for (int i = 0; i < 500; i++) {
             long start = System.nanoTime();

@@ -38,23 +38,24 @@ final class GgufFileTest {
 
     private static Map<String, GgufValue> everyKindOfValue() {
         Map<String, GgufValue> metadata = new LinkedHashMap<>();
-        metadata.put("text", GgufValue.text("grüße"));
-        metadata.put("flag", GgufValue.flag(true));
-        metadata.put("u8", new GgufValue.Whole(GgufValue.Type.UINT8, 255));
-        metadata.put("i8", new GgufValue.Whole(GgufValue.Type.INT8, -128));
-        metadata.put("u16", new GgufValue.Whole(GgufValue.Type.UINT16, 65535));
-        metadata.put("i16", new GgufValue.Whole(GgufValue.Type.INT16, -32768));
+        metadata.put("text", GgufValue.string("grüße"));
+        metadata.put("flag", GgufValue.bool(true));
+        metadata.put("u8", new GgufValue.IntValue(GgufValue.GgufValueType.UINT8, 255));
+        metadata.put("i8", new GgufValue.IntValue(GgufValue.GgufValueType.INT8, -128));
+        metadata.put("u16", new GgufValue.IntValue(GgufValue.GgufValueType.UINT16, 65535));
+        metadata.put("i16", new GgufValue.IntValue(GgufValue.GgufValueType.INT16, -32768));
         metadata.put("u32", GgufValue.u32(-1));
-        metadata.put("i32", new GgufValue.Whole(GgufValue.Type.INT32, -7));
-        metadata.put("u64", new GgufValue.Whole(GgufValue.Type.UINT64, -1));
-        metadata.put("i64", new GgufValue.Whole(GgufValue.Type.INT64, Long.MIN_VALUE));
+        metadata.put("i32", new GgufValue.IntValue(GgufValue.GgufValueType.INT32, -7));
+        metadata.put("u64", new GgufValue.IntValue(GgufValue.GgufValueType.UINT64, -1));
+        metadata.put("i64", new GgufValue.IntValue(GgufValue.GgufValueType.INT64, Long.MIN_VALUE));
         metadata.put("f32", GgufValue.f32(0.1f));
-        metadata.put("f64", new GgufValue.Real(GgufValue.Type.FLOAT64, 0.1));
-        metadata.put("texts", new GgufValue.Texts(List.of("a", "", "ĠĊ")));
-        metadata.put("floats", GgufValue.Numbers.of(1.5f, -2));
-        metadata.put("ints", GgufValue.Numbers.of(1, -2, 3));
-        metadata.put("flags", new GgufValue.Numbers(GgufValue.Type.BOOL, ByteBuffer.wrap(new byte[] {1, 0})));
-        metadata.put("empty", new GgufValue.Numbers(GgufValue.Type.UINT64, ByteBuffer.allocate(0)));
+        metadata.put("f64", new GgufValue.FloatValue(GgufValue.GgufValueType.FLOAT64, 0.1));
+        metadata.put("texts", new GgufValue.StringArray(List.of("a", "", "ĠĊ")));
+        metadata.put("floats", GgufValue.NumberArray.of(1.5f, -2));
+        metadata.put("ints", GgufValue.NumberArray.of(1, -2, 3));
+        metadata.put(
+                "flags", new GgufValue.NumberArray(GgufValue.GgufValueType.BOOL, ByteBuffer.wrap(new byte[] {1, 0})));
+        metadata.put("empty", new GgufValue.NumberArray(GgufValue.GgufValueType.UINT64, ByteBuffer.allocate(0)));
         return metadata;
     }
 
@@ -66,10 +67,10 @@ final class GgufFileTest {
                 path,
                 everyKindOfValue(),
                 List.of(
-                        GgufWriter.Entry.of("x", BlockFormat.F32, Shape.of(2, 3, 64), values),
-                        GgufWriter.Entry.of("one", BlockFormat.F16, Shape.of(1), 3),
-                        GgufWriter.Entry.of("q", BlockFormat.Q8_0, Shape.of(6, 64), values),
-                        GgufWriter.Entry.of("none", BlockFormat.BF16, Shape.of(0, 5), new float[0])));
+                        GgufWriter.GgufEntry.of("x", BlockFormat.F32, Shape.of(2, 3, 64), values),
+                        GgufWriter.GgufEntry.of("one", BlockFormat.F16, Shape.of(1), 3),
+                        GgufWriter.GgufEntry.of("q", BlockFormat.Q8_0, Shape.of(6, 64), values),
+                        GgufWriter.GgufEntry.of("none", BlockFormat.BF16, Shape.of(0, 5), new float[0])));
         try (GgufFile file = GgufFile.open(path)) {
             assertThat(file.version()).isEqualTo(3);
             assertThat(file.metadata()).isEqualTo(everyKindOfValue());
@@ -85,23 +86,23 @@ final class GgufFileTest {
             for (int i = 0; i < 32; i++) {
                 assertThat(piece[i]).isBetween(values[64 + i] - 0.02f, values[64 + i] + 0.02f);
             }
-            assertThat(file.text("text")).isEqualTo("grüße");
-            assertThat(file.text("missing", "else")).isEqualTo("else");
+            assertThat(file.string("text")).isEqualTo("grüße");
+            assertThat(file.string("missing", "else")).isEqualTo("else");
             assertThat(file.integer("i32")).isEqualTo(-7);
             assertThat(file.integer("missing", 4)).isEqualTo(4);
             assertThat(file.number("f64")).isEqualTo(0.1);
             assertThat(file.number("u8")).isEqualTo(255);
-            assertThat(file.flag("flag", false)).isTrue();
-            assertThat(file.texts("texts")).containsExactly("a", "", "ĠĊ");
-            assertThat(file.numbers("ints").whole(1)).isEqualTo(-2);
-            assertThat(file.numbers("floats").real(0)).isEqualTo(1.5);
-            assertThat(file.numbers("flags").whole(0)).isEqualTo(1);
+            assertThat(file.bool("flag", false)).isTrue();
+            assertThat(file.strings("texts")).containsExactly("a", "", "ĠĊ");
+            assertThat(file.numbers("ints").integer(1)).isEqualTo(-2);
+            assertThat(file.numbers("floats").number(0)).isEqualTo(1.5);
+            assertThat(file.numbers("flags").integer(0)).isEqualTo(1);
             assertThat(file.numbers("empty").size()).isZero();
             assertThatThrownBy(() -> file.tensor("y")).hasMessageContaining("has no tensor y");
             assertThatThrownBy(() -> file.readFloats(file.tensor("q"), 64, new float[384], 0, 384))
                     .isInstanceOf(ModelException.class)
                     .hasMessageContaining("asked for 408 bytes at 68 of 408");
-            assertThatThrownBy(() -> file.text("i32"))
+            assertThatThrownBy(() -> file.string("i32"))
                     .isInstanceOf(ModelException.class)
                     .hasMessageContaining("metadata i32: expected a string, got Whole[type=INT32, value=-7]");
             assertThatThrownBy(() -> file.integer("u32")).hasMessageContaining("below 2^31");
@@ -119,9 +120,9 @@ final class GgufFileTest {
         Path theirs = GOLDEN.resolve("micro-" + format + ".gguf");
         Path ours = folder.resolve("again.gguf");
         try (GgufFile file = GgufFile.open(theirs)) {
-            List<GgufWriter.Entry> entries = new ArrayList<>();
-            for (GgufFile.Stored stored : file.tensors().values()) {
-                entries.add(new GgufWriter.Entry(stored.name(), stored.format(), stored.shape(), out -> {
+            List<GgufWriter.GgufEntry> entries = new ArrayList<>();
+            for (GgufFile.GgufTensorInfo stored : file.tensors().values()) {
+                entries.add(new GgufWriter.GgufEntry(stored.name(), stored.format(), stored.shape(), out -> {
                     ByteBuffer bytes = ByteBuffer.allocate((int) stored.bytes());
                     file.read(stored, 0, bytes);
                     out.write(bytes.flip());
@@ -295,7 +296,7 @@ final class GgufFileTest {
         GgufWriter.write(
                 whole,
                 everyKindOfValue(),
-                List.of(GgufWriter.Entry.of("x", BlockFormat.F32, Shape.of(8), new float[8])));
+                List.of(GgufWriter.GgufEntry.of("x", BlockFormat.F32, Shape.of(8), new float[8])));
         byte[] bytes = Files.readAllBytes(whole);
         Path cut = folder.resolve("cut.gguf");
         for (int length = 0; length < bytes.length; length++) {
@@ -313,13 +314,13 @@ final class GgufFileTest {
         }
         String template = "x".repeat(200_000);
         Map<String, GgufValue> metadata = new LinkedHashMap<>();
-        metadata.put("tokens", new GgufValue.Texts(tokens));
-        metadata.put("template", GgufValue.text(template));
-        metadata.put("scores", GgufValue.Numbers.of(gaussian(50_000)));
+        metadata.put("tokens", new GgufValue.StringArray(tokens));
+        metadata.put("template", GgufValue.string(template));
+        metadata.put("scores", GgufValue.NumberArray.of(gaussian(50_000)));
         GgufWriter.write(path, metadata, List.of());
         try (GgufFile file = GgufFile.open(path)) {
-            assertThat(file.texts("tokens")).isEqualTo(tokens);
-            assertThat(file.text("template")).isEqualTo(template);
+            assertThat(file.strings("tokens")).isEqualTo(tokens);
+            assertThat(file.string("template")).isEqualTo(template);
             assertThat(file.metadata().get("scores")).isEqualTo(metadata.get("scores"));
         }
     }
@@ -342,9 +343,9 @@ final class GgufFileTest {
     void aLongKeyBeforeALongListIsReadInNoTime() {
         Path path = folder.resolve("key.gguf");
         String key = "k".repeat(1 << 20);
-        GgufWriter.write(path, Map.of(key, new GgufValue.Texts(Collections.nCopies(1 << 20, ""))), List.of());
+        GgufWriter.write(path, Map.of(key, new GgufValue.StringArray(Collections.nCopies(1 << 20, ""))), List.of());
         try (GgufFile file = GgufFile.open(path)) {
-            assertThat(file.texts(key)).hasSize(1 << 20);
+            assertThat(file.strings(key)).hasSize(1 << 20);
         }
     }
 
@@ -375,21 +376,21 @@ final class GgufFileTest {
                 Arguments.of("too few values", entry("x", Shape.of(2)), "expected 2 values, got 1"),
                 Arguments.of(
                         "half a block",
-                        GgufWriter.Entry.of("x", BlockFormat.Q8_0, Shape.of(2, 16), new float[32]),
+                        GgufWriter.GgufEntry.of("x", BlockFormat.Q8_0, Shape.of(2, 16), new float[32]),
                         "whole blocks of 32"),
                 Arguments.of(
                         "a type that is not GGUF's",
-                        GgufWriter.Entry.of("x", BlockFormat.NF4, Shape.of(2, 64), new float[128]),
+                        GgufWriter.GgufEntry.of("x", BlockFormat.NF4, Shape.of(2, 64), new float[128]),
                         "GGUF has no type NF4"));
     }
 
-    private static GgufWriter.Entry entry(String name, Shape shape) {
-        return GgufWriter.Entry.of(name, BlockFormat.F32, shape, 1);
+    private static GgufWriter.GgufEntry entry(String name, Shape shape) {
+        return GgufWriter.GgufEntry.of(name, BlockFormat.F32, shape, 1);
     }
 
     @ParameterizedTest(name = "{0}")
     @MethodSource("whatLlamaCppWouldNotLoad")
-    void whatLlamaCppWouldNotLoadIsNotWritten(String what, GgufWriter.Entry entry, String message) {
+    void whatLlamaCppWouldNotLoadIsNotWritten(String what, GgufWriter.GgufEntry entry, String message) {
         Path path = folder.resolve("no.gguf");
         assertThatThrownBy(() -> GgufWriter.write(path, Map.of(), List.of(entry)))
                 .as(what)
@@ -409,7 +410,7 @@ final class GgufFileTest {
     @ValueSource(longs = {0, 24, 1L << 31})
     void aWrongAlignmentIsNotWritten(long alignment) {
         Map<String, GgufValue> metadata =
-                Map.of("general.alignment", new GgufValue.Whole(GgufValue.Type.UINT32, alignment));
+                Map.of("general.alignment", new GgufValue.IntValue(GgufValue.GgufValueType.UINT32, alignment));
         assertThatThrownBy(() -> GgufWriter.write(folder.resolve("no.gguf"), metadata, List.of()))
                 .isInstanceOf(ModelException.class)
                 .hasMessageContaining("power of two");
@@ -420,7 +421,7 @@ final class GgufFileTest {
     void nothingHalfWrittenReplacesSomethingGood() {
         Path path = folder.resolve("a.gguf");
         GgufWriter.write(path, Map.of(), List.of(entry("x", Shape.of(1))));
-        GgufWriter.Entry failing = new GgufWriter.Entry("x", BlockFormat.F32, Shape.of(1), out -> {
+        GgufWriter.GgufEntry failing = new GgufWriter.GgufEntry("x", BlockFormat.F32, Shape.of(1), out -> {
             throw new IOException("disk full");
         });
         assertThatThrownBy(() -> GgufWriter.write(path, Map.of(), List.of(failing)))

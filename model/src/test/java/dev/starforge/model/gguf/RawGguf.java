@@ -35,7 +35,7 @@ final class RawGguf {
 
     /** A pair with a UINT32. */
     RawGguf pair(String key, int value) {
-        return string(key).int32(GgufValue.Type.UINT32.ordinal()).int32(value);
+        return string(key).int32(GgufValue.GgufValueType.UINT32.ordinal()).int32(value);
     }
 
     /** A row of the table of tensors. */

@@ -4,10 +4,10 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.starforge.model.KvCacheSpec;
-import dev.starforge.model.kv.BlockPool.Append;
-import dev.starforge.model.kv.BlockPool.Copy;
-import dev.starforge.model.kv.BlockPool.Figures;
-import dev.starforge.model.kv.BlockPool.Sequence;
+import dev.starforge.model.kv.BlockPool.BlockCopy;
+import dev.starforge.model.kv.BlockPool.BlockPoolStats;
+import dev.starforge.model.kv.BlockPool.BlockTable;
+import dev.starforge.model.kv.BlockPool.SlotAllocation;
 import dev.starforge.tensor.DType;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -40,11 +40,11 @@ class BlockPoolPropertyTest {
     /** A sequence as it should be: its tokens, and the number of each of their prefixes. */
     private final class Oracle {
         final int root;
-        final Sequence sequence;
+        final BlockTable sequence;
         final List<Integer> tokens = new ArrayList<>();
         final List<Integer> values = new ArrayList<>();
 
-        Oracle(int root, Sequence sequence, List<Integer> tokens) {
+        Oracle(int root, BlockTable sequence, List<Integer> tokens) {
             this.root = root;
             this.sequence = sequence;
             tokens.forEach(this::add);
@@ -131,12 +131,12 @@ class BlockPoolPropertyTest {
         int[] prompt = Arrays.copyOf(text, random.nextInt(text.length + 1));
         int compute = Math.min(prompt.length, random.nextInt(3));
         int root = random.nextInt(ROOTS.size());
-        long hits = pool.figures().hits();
-        Sequence sequence = pool.open(ROOTS.get(root), prompt, compute);
+        long hits = pool.stats().hits();
+        BlockTable sequence = pool.open(ROOTS.get(root), prompt, compute);
         int found = sequence.length();
         assertThat(found % blockSize).isZero();
         assertThat(found).isBetween(0, prompt.length - compute);
-        assertThat(pool.figures().hits() - hits).isEqualTo(found);
+        assertThat(pool.stats().hits() - hits).isEqualTo(found);
         saw("hit", found > 0);
         Oracle opened = new Oracle(root, sequence, list(Arrays.copyOf(prompt, found)));
         open.add(opened);
@@ -161,33 +161,33 @@ class BlockPoolPropertyTest {
             append(one, more, writes);
         }
         writes.forEach(Runnable::run);
-        if (pool.figures().held() > BLOCKS - 2) {
+        if (pool.stats().held() > BLOCKS - 2) {
             close(open.get(random.nextInt(open.size())));
         }
     }
 
     private void append(Oracle one, int[] more, List<Runnable> writes) {
-        Figures before = pool.figures();
+        BlockPoolStats before = pool.stats();
         int length = one.tokens.size();
         int fresh = Math.ceilDiv(length + more.length, blockSize) - Math.ceilDiv(length, blockSize);
         boolean partial = length % blockSize > 0;
-        boolean published = partial && pool.index.of(one.sequence.table.getLast()) != null;
-        int asked = fresh + (partial && holders(one.sequence.table.getLast()) > 1 ? 1 : 0);
+        boolean published = partial && pool.index.of(one.sequence.blocks.getLast()) != null;
+        int asked = fresh + (partial && holders(one.sequence.blocks.getLast()) > 1 ? 1 : 0);
         boolean fits = asked <= BLOCKS - held().size();
-        Append appended;
+        SlotAllocation appended;
         try {
             appended = one.sequence.append(more);
         } catch (OutOfBlocksException full) {
             saw("exhausted", true);
             assertThat(fits).as("refused although it fits").isFalse();
-            assertThat(full.asked()).isEqualTo(asked);
-            assertThat(pool.figures()).isEqualTo(before);
+            assertThat(full.requested()).isEqualTo(asked);
+            assertThat(pool.stats()).isEqualTo(before);
             return;
         }
         assertThat(fits).as("taken although it does not fit").isTrue();
         boolean inPlace = published && appended.copy().isEmpty();
         int taken = fresh + (appended.copy().isPresent() ? 1 : 0);
-        long evicted = pool.figures().evictions() - before.evictions();
+        long evicted = pool.stats().evictions() - before.evictions();
         if (!inPlace) {
             assertThat(evicted)
                     .as("evicted no more than needed")
@@ -203,12 +203,12 @@ class BlockPoolPropertyTest {
         List<Integer> values = List.copyOf(one.values);
         writes.add(() -> {
             for (int i = 0; i < more.length; i++) {
-                rows[appended.rows()[i]] = values.get(length + i);
+                rows[appended.slots()[i]] = values.get(length + i);
             }
         });
     }
 
-    private void copy(Copy copy) {
+    private void copy(BlockCopy copy) {
         System.arraycopy(rows, copy.from() * blockSize, rows, copy.to() * blockSize, copy.rows());
     }
 
@@ -232,13 +232,13 @@ class BlockPoolPropertyTest {
 
     /** What a sequence has published, the next one finds. */
     private void publish(Oracle one) {
-        List<Integer> before = List.copyOf(one.sequence.table);
+        List<Integer> before = List.copyOf(one.sequence.blocks);
         one.sequence.publish();
         saw("publish", true);
-        saw("shared block", !one.sequence.table.equals(before));
+        saw("shared block", !one.sequence.blocks.equals(before));
         if (one.sequence.released() == 0) {
             int[] prompt = ints(one.tokens);
-            try (Sequence again = pool.open(ROOTS.get(one.root), prompt, 0)) {
+            try (BlockTable again = pool.open(ROOTS.get(one.root), prompt, 0)) {
                 assertThat(again.length()).isEqualTo(prompt.length / blockSize * blockSize);
             }
         }
@@ -275,7 +275,7 @@ class BlockPoolPropertyTest {
         if (!Arrays.equals(one.sequence.tokens(), ints(one.tokens))) {
             throw new AssertionError("a sequence has other tokens than were appended to it");
         }
-        int[] table = one.sequence.table();
+        int[] table = one.sequence.blocks();
         for (int p = one.sequence.released() * blockSize; p < one.values.size(); p++) {
             if (rows[table[p / blockSize] * blockSize + p % blockSize] != one.values.get(p)) {
                 throw new AssertionError(
@@ -295,7 +295,7 @@ class BlockPoolPropertyTest {
     }
 
     private static List<Integer> blocks(Oracle one) {
-        List<Integer> table = one.sequence.table;
+        List<Integer> table = one.sequence.blocks;
         return table.subList(one.sequence.released(), table.size());
     }
 

@@ -5,10 +5,10 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.assertj.core.api.Assertions.catchThrowableOfType;
 
 import dev.starforge.model.KvCacheSpec;
-import dev.starforge.model.kv.BlockPool.Append;
-import dev.starforge.model.kv.BlockPool.Copy;
-import dev.starforge.model.kv.BlockPool.Figures;
-import dev.starforge.model.kv.BlockPool.Sequence;
+import dev.starforge.model.kv.BlockPool.BlockCopy;
+import dev.starforge.model.kv.BlockPool.BlockPoolStats;
+import dev.starforge.model.kv.BlockPool.BlockTable;
+import dev.starforge.model.kv.BlockPool.SlotAllocation;
 import dev.starforge.tensor.DType;
 import java.nio.IntBuffer;
 import java.util.ArrayList;
@@ -25,22 +25,22 @@ class BlockPoolTest {
     private static final PrefixRoot ROOT = new PrefixRoot("", 0, DType.F16, "");
     private static final KvCacheSpec FULL = new KvCacheSpec(2, 8, 0, false);
 
-    private final List<Sequence> open = new ArrayList<>();
+    private final List<BlockTable> open = new ArrayList<>();
     private BlockPool pool = pool(8, FULL);
 
     private static BlockPool pool(int blocks, KvCacheSpec... layers) {
         return new BlockPool(blocks, 4, List.of(layers));
     }
 
-    private Sequence open(int... prompt) {
-        Sequence sequence = pool.open(ROOT, prompt, 0);
+    private BlockTable open(int... prompt) {
+        BlockTable sequence = pool.open(ROOT, prompt, 0);
         open.add(sequence);
         return sequence;
     }
 
     /** A sequence with these tokens, computed and published. */
-    private Sequence published(int... prompt) {
-        Sequence sequence = open(prompt);
+    private BlockTable published(int... prompt) {
+        BlockTable sequence = open(prompt);
         int found = sequence.length();
         if (found < prompt.length) {
             sequence.append(Arrays.copyOfRange(prompt, found, prompt.length));
@@ -49,13 +49,13 @@ class BlockPoolTest {
         return sequence;
     }
 
-    private void close(Sequence sequence) {
+    private void close(BlockTable sequence) {
         open.remove(sequence);
         sequence.close();
     }
 
     private int found(int... prompt) {
-        try (Sequence sequence = pool.open(ROOT, prompt, 0)) {
+        try (BlockTable sequence = pool.open(ROOT, prompt, 0)) {
             return sequence.length();
         }
     }
@@ -65,26 +65,26 @@ class BlockPoolTest {
     }
 
     private void expect(int free, int held, int cached) {
-        Figures figures = pool.figures();
+        BlockPoolStats figures = pool.stats();
         assertThat(List.of(figures.free(), figures.held(), figures.cached())).containsExactly(free, held, cached);
     }
 
     @AfterEach
     void invariantsHold() {
         Invariants.check(pool, open);
-        open.forEach(Sequence::close);
+        open.forEach(BlockTable::close);
         Invariants.check(pool, List.of());
-        assertThat(pool.figures().held()).isZero();
+        assertThat(pool.stats().held()).isZero();
     }
 
     @Test
     void tokensGoToTheRowsOfTheirBlocks() {
-        Append first = open().append(tokens(0, 6));
-        assertThat(first.rows()).containsExactly(0, 1, 2, 3, 4, 5);
+        SlotAllocation first = open().append(tokens(0, 6));
+        assertThat(first.slots()).containsExactly(0, 1, 2, 3, 4, 5);
         assertThat(first.copy()).isEmpty();
-        assertThat(open().append(9).rows()).containsExactly(8);
-        assertThat(open.getFirst().append(6, 7, 8).rows()).containsExactly(6, 7, 12);
-        assertThat(open.getFirst().table()).containsExactly(0, 1, 3);
+        assertThat(open().append(9).slots()).containsExactly(8);
+        assertThat(open.getFirst().append(6, 7, 8).slots()).containsExactly(6, 7, 12);
+        assertThat(open.getFirst().blocks()).containsExactly(0, 1, 3);
         assertThat(open.getFirst().tokens()).containsExactly(tokens(0, 9));
         expect(4, 4, 0);
     }
@@ -111,7 +111,7 @@ class BlockPoolTest {
     void asManyTokensAsAskedAreLeftToCompute() {
         close(published(tokens(0, 8)));
         for (int compute = 0; compute <= 8; compute++) {
-            try (Sequence sequence = pool.open(ROOT, tokens(0, 8), compute)) {
+            try (BlockTable sequence = pool.open(ROOT, tokens(0, 8), compute)) {
                 assertThat(sequence.length()).isEqualTo((8 - compute) / 4 * 4);
             }
         }
@@ -132,12 +132,12 @@ class BlockPoolTest {
     @MethodSource("otherRoots")
     void nothingIsSharedAcrossRoots(PrefixRoot other) {
         published(tokens(0, 8));
-        Sequence stranger = pool.open(other, tokens(0, 8), 0);
+        BlockTable stranger = pool.open(other, tokens(0, 8), 0);
         open.add(stranger);
         assertThat(stranger.length()).isZero();
         stranger.append(tokens(0, 8));
         stranger.publish();
-        assertThat(stranger.table()).doesNotContain(open.getFirst().table());
+        assertThat(stranger.blocks()).doesNotContain(open.getFirst().blocks());
     }
 
     @Test
@@ -153,37 +153,37 @@ class BlockPoolTest {
 
     @Test
     void theSecondToPublishAPrefixTakesTheBlocksOfTheFirst() {
-        Sequence first = open();
-        Sequence second = open();
+        BlockTable first = open();
+        BlockTable second = open();
         first.append(tokens(0, 9));
         second.append(tokens(0, 10));
         expect(2, 6, 0);
         first.publish();
         second.publish();
         expect(4, 4, 0);
-        assertThat(second.table()).startsWith(first.table()[0], first.table()[1]);
+        assertThat(second.blocks()).startsWith(first.blocks()[0], first.blocks()[1]);
         assertThat(second.append(10).copy()).as("its last block is its own").isEmpty();
     }
 
     @Test
     void aForkSharesAllAndTheFirstToGoOnCopies() {
-        Sequence one = open();
+        BlockTable one = open();
         one.append(tokens(0, 6));
-        Sequence twin = one.fork();
+        BlockTable twin = one.fork();
         open.add(twin);
         expect(6, 2, 0);
-        Append grown = twin.append(9);
-        assertThat(grown.copy()).contains(new Copy(1, 2, 2));
-        assertThat(grown.rows()).containsExactly(10);
+        SlotAllocation grown = twin.append(9);
+        assertThat(grown.copy()).contains(new BlockCopy(1, 2, 2));
+        assertThat(grown.slots()).containsExactly(10);
         assertThat(one.append(6).copy()).isEmpty();
-        assertThat(one.table()).containsExactly(0, 1);
-        assertThat(twin.table()).containsExactly(0, 2);
+        assertThat(one.blocks()).containsExactly(0, 1);
+        assertThat(twin.blocks()).containsExactly(0, 2);
         assertThat(twin.tokens()).containsExactly(0, 1, 2, 3, 4, 5, 9);
     }
 
     @Test
     void aForkAtTheEndOfABlockCopiesNothing() {
-        Sequence one = open();
+        BlockTable one = open();
         one.append(tokens(0, 4));
         open.add(one.fork());
         assertThat(one.append(4).copy()).isEmpty();
@@ -193,12 +193,12 @@ class BlockPoolTest {
 
     @Test
     void truncateGivesBlocksBack() {
-        Sequence one = open();
+        BlockTable one = open();
         one.append(tokens(0, 14));
         one.truncate(5);
         expect(6, 2, 0);
         assertThat(one.tokens()).containsExactly(tokens(0, 5));
-        assertThat(one.append(50).rows())
+        assertThat(one.append(50).slots())
                 .as("in place, since it is nobody else's")
                 .containsExactly(5);
         one.truncate(0);
@@ -210,9 +210,9 @@ class BlockPoolTest {
 
     @Test
     void aPublishedBlockThatWasCutIsCopiedAndStaysFound() {
-        Sequence one = published(tokens(0, 8));
+        BlockTable one = published(tokens(0, 8));
         one.truncate(6);
-        assertThat(one.append(60, 70).copy()).contains(new Copy(1, 2, 2));
+        assertThat(one.append(60, 70).copy()).contains(new BlockCopy(1, 2, 2));
         one.publish();
         assertThat(found(tokens(0, 8))).isEqualTo(8);
         assertThat(found(0, 1, 2, 3, 4, 5, 60, 70)).isEqualTo(8);
@@ -222,11 +222,11 @@ class BlockPoolTest {
     @Test
     void withNoRoomForACopyASequenceTakesBackWhatItPublished() {
         pool = pool(2, FULL);
-        Sequence one = published(tokens(0, 8));
+        BlockTable one = published(tokens(0, 8));
         one.truncate(6);
-        Append grown = one.append(60);
+        SlotAllocation grown = one.append(60);
         assertThat(grown.copy()).isEmpty();
-        assertThat(grown.rows()).containsExactly(6);
+        assertThat(grown.slots()).containsExactly(6);
         assertThat(found(tokens(0, 8))).isEqualTo(4);
     }
 
@@ -236,42 +236,42 @@ class BlockPoolTest {
         close(published(tokens(100, 12)));
         assertThat(found(tokens(0, 12))).as("uses the first again").isEqualTo(12);
         expect(2, 0, 6);
-        Sequence other = open();
+        BlockTable other = open();
         other.append(tokens(200, 12));
         assertThat(List.of(found(tokens(100, 12)), found(tokens(0, 12)))).containsExactly(8, 12);
         other.append(tokens(212, 8));
         assertThat(List.of(found(tokens(100, 12)), found(tokens(0, 12)))).containsExactly(0, 12);
         other.append(tokens(220, 4));
         assertThat(List.of(found(tokens(100, 12)), found(tokens(0, 12)))).containsExactly(0, 8);
-        assertThat(pool.figures().evictions()).isEqualTo(4);
+        assertThat(pool.stats().evictions()).isEqualTo(4);
     }
 
     @Test
     void heldBlocksAreNotEvicted() {
-        Sequence held = published(tokens(0, 8));
+        BlockTable held = published(tokens(0, 8));
         close(published(tokens(0, 24)));
         expect(2, 2, 4);
         open().append(tokens(100, 24));
         expect(0, 8, 0);
-        assertThat(held.table()).hasSize(2);
+        assertThat(held.blocks()).hasSize(2);
         assertThat(found(tokens(0, 24))).isEqualTo(8);
     }
 
     @Test
     void exhaustionSaysWhatIsThereAndChangesNothing() {
         pool = pool(4, FULL);
-        Sequence one = open();
+        BlockTable one = open();
         one.append(tokens(0, 6));
         open.add(one.fork());
         close(published(tokens(100, 4)));
-        Figures before = pool.figures();
+        BlockPoolStats before = pool.stats();
         OutOfBlocksException full = catchThrowableOfType(OutOfBlocksException.class, () -> one.append(tokens(6, 7)));
         assertThat(full)
                 .hasMessage(
                         "append: 3 more KV blocks needed, 1 free, 1 cached and can be evicted, 2 held by sequences; "
                                 + "close or preempt a sequence, or give the KV cache more memory");
-        assertThat(full.asked()).isEqualTo(3);
-        assertThat(full.figures()).isEqualTo(before).isEqualTo(pool.figures());
+        assertThat(full.requested()).isEqualTo(3);
+        assertThat(full.stats()).isEqualTo(before).isEqualTo(pool.stats());
         assertThat(one.tokens()).containsExactly(tokens(0, 6));
         assertThat(one.append(tokens(6, 6)).copy()).isPresent();
         expect(0, 4, 0);
@@ -280,7 +280,7 @@ class BlockPoolTest {
     @Test
     void theWindowGivesBlocksBackAndPositionsStay() {
         pool = pool(4, new KvCacheSpec(2, 8, 5, false), new KvCacheSpec(4, 8, 3, false));
-        Sequence one = open();
+        BlockTable one = open();
         one.append(tokens(0, 13));
         one.releaseBefore(7);
         assertThat(one.released()).isEqualTo(1);
@@ -288,8 +288,8 @@ class BlockPoolTest {
         one.releaseBefore(9);
         one.releaseBefore(0);
         assertThat(one.released()).isEqualTo(2);
-        assertThat(one.table()).containsExactly(0, 0, 2, 3);
-        assertThat(one.append(13).rows()).containsExactly(13);
+        assertThat(one.blocks()).containsExactly(0, 0, 2, 3);
+        assertThat(one.append(13).slots()).containsExactly(13);
         assertThatThrownBy(() -> one.releaseBefore(11))
                 .isInstanceOf(IllegalArgumentException.class)
                 .hasMessage("releaseBefore: expected 0 to 10, the first position that the next token sees, got 11");
@@ -298,7 +298,7 @@ class BlockPoolTest {
     @Test
     void truncateKeepsWhatTheNextTokenSees() {
         pool = pool(4, new KvCacheSpec(2, 8, 5, false));
-        Sequence one = open();
+        BlockTable one = open();
         one.append(tokens(0, 13));
         one.releaseBefore(8);
         one.truncate(12);
@@ -310,7 +310,7 @@ class BlockPoolTest {
     @Test
     void aLayerThatSeesEverythingKeepsEverything() {
         pool = pool(4, new KvCacheSpec(2, 8, 5, false), FULL);
-        Sequence one = open();
+        BlockTable one = open();
         one.append(tokens(0, 13));
         assertThatThrownBy(() -> one.releaseBefore(4)).isInstanceOf(IllegalArgumentException.class);
     }
@@ -318,7 +318,7 @@ class BlockPoolTest {
     @Test
     void aReleasedPrefixStaysFoundUntilItIsEvicted() {
         pool = pool(4, new KvCacheSpec(2, 8, 4, false));
-        Sequence one = published(tokens(0, 12));
+        BlockTable one = published(tokens(0, 12));
         one.releaseBefore(8);
         expect(1, 1, 2);
         assertThat(found(tokens(0, 12))).isEqualTo(12);
@@ -335,12 +335,12 @@ class BlockPoolTest {
     void figuresCountTokens() {
         published(tokens(0, 10));
         assertThat(found(tokens(0, 10))).isEqualTo(8);
-        assertThat(pool.figures()).isEqualTo(new Figures(5, 3, 0, 20, 8, 0));
+        assertThat(pool.stats()).isEqualTo(new BlockPoolStats(5, 3, 0, 20, 8, 0));
     }
 
     @Test
     void aClosedSequenceIsOfNoUse() {
-        Sequence one = open();
+        BlockTable one = open();
         one.append(1);
         close(one);
         one.close();

@@ -1,9 +1,9 @@
 package dev.starforge.model.kv;
 
-import dev.starforge.model.kv.BlockPool.Figures;
-import dev.starforge.model.kv.BlockPool.Sequence;
-import dev.starforge.model.kv.PrefixIndex.Entry;
-import dev.starforge.model.kv.PrefixIndex.Parent;
+import dev.starforge.model.kv.BlockPool.BlockPoolStats;
+import dev.starforge.model.kv.BlockPool.BlockTable;
+import dev.starforge.model.kv.PrefixIndex.PrefixParent;
+import dev.starforge.model.kv.PrefixIndex.PublishedBlock;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -15,22 +15,22 @@ import java.util.Set;
 final class Invariants {
     private Invariants() {}
 
-    static void check(BlockPool pool, Collection<Sequence> open) {
+    static void check(BlockPool pool, Collection<BlockTable> open) {
         countHolders(pool, open);
         everyBlockIsOneOfThree(pool);
         everyEntryCanBeFound(pool.index);
         endsAreOlderThanTheirPrefix(pool.index);
     }
 
-    private static void countHolders(BlockPool pool, Collection<Sequence> open) {
+    private static void countHolders(BlockPool pool, Collection<BlockTable> open) {
         int[] holders = new int[pool.references.length];
-        for (Sequence sequence : open) {
-            List<Integer> held = sequence.table.subList(sequence.released(), sequence.table.size());
+        for (BlockTable sequence : open) {
+            List<Integer> held = sequence.blocks.subList(sequence.released(), sequence.blocks.size());
             require(new HashSet<>(held).size() == held.size(), "a sequence has a block twice");
             held.forEach(block -> holders[block]++);
             for (int i = sequence.released(); i < sequence.chain.size(); i++) {
-                Entry entry = sequence.chain.get(i);
-                require(entry.block() == sequence.table.get(i), "a sequence holds another block than it published");
+                PublishedBlock entry = sequence.chain.get(i);
+                require(entry.block() == sequence.blocks.get(i), "a sequence holds another block than it published");
             }
         }
         for (int block = 0; block < holders.length; block++) {
@@ -43,7 +43,7 @@ final class Invariants {
         require(free.size() == pool.free.size(), "a block is free twice");
         int held = 0;
         for (int block = 0; block < pool.references.length; block++) {
-            Entry entry = pool.index.of(block);
+            PublishedBlock entry = pool.index.of(block);
             boolean isHeld = pool.references[block] > 0;
             boolean isCached = entry != null && pool.index.cached.contains(entry);
             int states = (free.contains(block) ? 1 : 0) + (isHeld ? 1 : 0) + (isCached ? 1 : 0);
@@ -51,19 +51,19 @@ final class Invariants {
             require(entry == null || isHeld || isCached, "a free block is published");
             held += isHeld ? 1 : 0;
         }
-        Figures figures = pool.figures();
+        BlockPoolStats figures = pool.stats();
         require(figures.free() == free.size() && figures.held() == held, "figures differ from the blocks");
         require(figures.cached() == pool.references.length - free.size() - held, "figures differ from the blocks");
     }
 
     private static void everyEntryCanBeFound(PrefixIndex index) {
-        Set<Entry> published = new HashSet<>(index.entries.values());
+        Set<PublishedBlock> published = new HashSet<>(index.entries.values());
         int children = 0;
         int followers = 0;
-        for (Entry entry : published) {
+        for (PublishedBlock entry : published) {
             require(entry.isPublished() && index.of(entry.block()) == entry, "the index names another block");
             children += entry.children.size();
-            if (entry.parent() instanceof Entry parent) {
+            if (entry.parent() instanceof PublishedBlock parent) {
                 require(published.contains(parent) && parent.children.contains(entry), "an entry has lost its parent");
                 followers++;
             }
@@ -74,10 +74,10 @@ final class Invariants {
     }
 
     private static void endsAreOlderThanTheirPrefix(PrefixIndex index) {
-        Map<Parent, Integer> rank = new HashMap<>();
+        Map<PrefixParent, Integer> rank = new HashMap<>();
         index.cached.forEach(entry -> rank.put(entry, rank.size()));
-        for (Entry entry : index.cached) {
-            for (Parent each = entry.parent(); each instanceof Entry before; each = before.parent()) {
+        for (PublishedBlock entry : index.cached) {
+            for (PrefixParent each = entry.parent(); each instanceof PublishedBlock before; each = before.parent()) {
                 require(
                         rank.getOrDefault(before, rank.size()) > rank.get(entry),
                         "a parent is evicted before its child");

@@ -57,7 +57,7 @@ final class ModelFilesTest {
         List<Integer> told = new ArrayList<>();
         try (Scope scope = new Scope(device);
                 ModelFiles model = ModelFiles.open(folder)) {
-            model.onProgress(told::add);
+            model.onLoadProgress(told::add);
             model.load(scope, Precision.FLOAT32);
         }
         assertThat(told).isSorted().hasSizeGreaterThan(10).endsWith(100);
@@ -150,7 +150,7 @@ final class ModelFilesTest {
 
     private Set<Integer> endOfText() {
         try (ModelFiles model = ModelFiles.open(folder)) {
-            return model.endOfText();
+            return model.eosTokenIds();
         }
     }
 }

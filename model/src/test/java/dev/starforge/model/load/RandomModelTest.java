@@ -71,7 +71,7 @@ final class RandomModelTest {
 
     private static Map<String, String> types(String preset, String format) {
         return RandomModel.of(preset, format).tensors().stream()
-                .collect(Collectors.toMap(ModelFiles.Stored::name, ModelFiles.Stored::dtype));
+                .collect(Collectors.toMap(ModelFiles.TensorInfo::name, ModelFiles.TensorInfo::dtype));
     }
 
     @Test
@@ -104,7 +104,7 @@ final class RandomModelTest {
                     assertThat(model.blocks()).hasSize(files.spec().layers());
                     assertThat(files.spec().tensors(scope).keySet())
                             .containsExactlyInAnyOrderElementsOf(files.tensors().stream()
-                                    .map(ModelFiles.Stored::name)
+                                    .map(ModelFiles.TensorInfo::name)
                                     .toList());
                 }
             }
@@ -135,7 +135,7 @@ final class RandomModelTest {
     @ValueSource(strings = {"nf4", "nf4-double", "int8-64", "int8-128", "int8-256"})
     void noMatrixOfAPresetIsWidenedAsABase(String quantization) {
         for (String preset : ModelFiles.presets()) {
-            for (ModelFiles.Stored tensor : RandomModel.of(preset, "F16").tensors()) {
+            for (ModelFiles.TensorInfo tensor : RandomModel.of(preset, "F16").tensors()) {
                 assertThat(Quantization.parse(quantization)
                                 .storage(tensor.shape().last())
                                 .isQuantized())
@@ -151,7 +151,7 @@ final class RandomModelTest {
                 Scope scope = new Scope(device);
                 ModelFiles files = ModelFiles.random("tiny", "Q4_K_M")) {
             Model model = files.load(scope, Precision.FLOAT32.withWeightsAsStored());
-            assertThat(model.facts().vocabulary()).isEqualTo(512);
+            assertThat(model.info().vocabSize()).isEqualTo(512);
         }
     }
 

@@ -1,6 +1,6 @@
 package dev.starforge.serve.engine;
 
-import dev.starforge.model.generate.Sampling;
+import dev.starforge.model.generate.SamplingParams;
 import dev.starforge.text.tokenizer.HealedPrompt;
 import java.util.Set;
 
@@ -18,7 +18,7 @@ import java.util.Set;
 public record GenerationRequest(
         HealedPrompt text,
         int maxTokens,
-        Sampling sampling,
+        SamplingParams sampling,
         Set<Integer> stopTokens,
         boolean ignoreEos,
         int logprobs,
@@ -38,7 +38,7 @@ public record GenerationRequest(
     public GenerationRequest(
             int[] prompt,
             int maxTokens,
-            Sampling sampling,
+            SamplingParams sampling,
             Set<Integer> stopTokens,
             int logprobs,
             String adapter,

@@ -1,7 +1,7 @@
 package dev.starforge.serve.generation;
 
 import dev.starforge.model.generate.GenerationException;
-import dev.starforge.model.generate.Sampling;
+import dev.starforge.model.generate.SamplingParams;
 import dev.starforge.model.generate.StopStrings;
 import dev.starforge.serve.api.FieldViolation;
 import dev.starforge.serve.api.RequestFields;
@@ -11,10 +11,10 @@ import java.util.function.LongSupplier;
 /** How a request says what text it wants: sampling and stop strings, whose ranges the model's own classes know. */
 public final class SamplingFields {
     private final RequestFields fields;
-    private Sampling sampling;
+    private SamplingParams sampling;
 
     /** @param defaults of what the request does not say */
-    public SamplingFields(RequestFields fields, Sampling defaults) {
+    public SamplingFields(RequestFields fields, SamplingParams defaults) {
         this.fields = fields;
         sampling = defaults;
     }
@@ -48,7 +48,7 @@ public final class SamplingFields {
                 sampling.seed()));
     }
 
-    public Sampling sampling() {
+    public SamplingParams sampling() {
         return sampling;
     }
 
@@ -74,8 +74,8 @@ public final class SamplingFields {
             double presence,
             double frequency,
             long seed) {
-        Sampling sampling() {
-            return new Sampling(temperature, topK, topP, minP, typicalP, repetition, presence, frequency, seed);
+        SamplingParams sampling() {
+            return new SamplingParams(temperature, topK, topP, minP, typicalP, repetition, presence, frequency, seed);
         }
     }
 

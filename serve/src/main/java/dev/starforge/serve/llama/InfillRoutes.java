@@ -1,6 +1,6 @@
 package dev.starforge.serve.llama;
 
-import dev.starforge.model.generate.Sampling;
+import dev.starforge.model.generate.SamplingParams;
 import dev.starforge.serve.api.Api;
 import dev.starforge.serve.api.ApiRoute;
 import dev.starforge.serve.api.ApiRoute.Weight;
@@ -38,8 +38,11 @@ public final class InfillRoutes {
     private static final long LONGEST_TIME = 3_600_000;
 
     /** The samplers that llama-server runs unless told otherwise, as far as we have them. */
-    private static final Sampling DEFAULTS =
-            Sampling.PLAIN.withTemperature(0.8).withTopK(40).withTopP(0.95).withMinP(0.05);
+    private static final SamplingParams DEFAULTS = SamplingParams.PLAIN
+            .withTemperature(0.8)
+            .withTopK(40)
+            .withTopP(0.95)
+            .withMinP(0.05);
 
     /** llama.cpp's sampler for filling in keeps what is at least this probable; ours in proportion to the most likely. */
     private static final double INFILL_MIN_P = 0.2;
@@ -82,7 +85,7 @@ public final class InfillRoutes {
         Duration time = Duration.ofMillis(Math.max(0, fields.integer("t_max_predict_ms", -1, LONGEST_TIME, 0)));
         List<String> responseFields = fields.strings("response_fields");
         boolean stream = fields.flag("stream", false);
-        Sampling sampling = sampling(fields);
+        SamplingParams sampling = sampling(fields);
         List<String> stops = SamplingFields.stops(fields);
         String adapter = adapter(engine, fields.string("model", ""));
         fields.check();
@@ -134,8 +137,8 @@ public final class InfillRoutes {
     }
 
     /** With {@code samplers}, only those that it lists; one that is not listed does nothing. */
-    private Sampling sampling(RequestFields fields) {
-        Sampling all = new SamplingFields(fields, DEFAULTS)
+    private SamplingParams sampling(RequestFields fields) {
+        SamplingParams all = new SamplingFields(fields, DEFAULTS)
                 .common("repeat_penalty", seeds)
                 .penalties()
                 .sampling();
@@ -143,7 +146,7 @@ public final class InfillRoutes {
             return all;
         }
         List<String> listed = fields.strings("samplers");
-        Sampling some = Sampling.PLAIN.withSeed(all.seed());
+        SamplingParams some = SamplingParams.PLAIN.withSeed(all.seed());
         for (String name : listed) {
             some = switch (name) {
                 case "temperature" -> some.withTemperature(all.temperature());

@@ -1,6 +1,6 @@
 package dev.starforge.serve.openai;
 
-import dev.starforge.model.generate.Sampling;
+import dev.starforge.model.generate.SamplingParams;
 import dev.starforge.serve.api.RequestFields;
 import dev.starforge.serve.engine.AdapterCard;
 import dev.starforge.serve.engine.GenerationRequest;
@@ -20,7 +20,7 @@ final class OpenAiFields {
 
     private final RequestFields fields;
     private final InferenceEngine engine;
-    private final Sampling sampling;
+    private final SamplingParams sampling;
     private final List<String> stops;
     private final int choices;
     private final boolean ignoreEos;
@@ -29,7 +29,7 @@ final class OpenAiFields {
     OpenAiFields(RequestFields fields, InferenceEngine engine, LongSupplier seeds) {
         this.fields = fields;
         this.engine = engine;
-        sampling = new SamplingFields(fields, Sampling.PLAIN)
+        sampling = new SamplingFields(fields, SamplingParams.PLAIN)
                 .common("repetition_penalty", seeds)
                 .penalties()
                 .sampling();
@@ -93,7 +93,7 @@ final class OpenAiFields {
         List<Prompt> all = new ArrayList<>();
         for (int i = 0; i < prompts.size(); i++) {
             for (int j = 0; j < choices; j++) {
-                Sampling own = sampling.withSeed(sampling.seed() + j);
+                SamplingParams own = sampling.withSeed(sampling.seed() + j);
                 all.add(new Prompt(
                         new GenerationRequest(
                                 prompts.get(i),

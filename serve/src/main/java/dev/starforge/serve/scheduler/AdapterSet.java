@@ -20,7 +20,7 @@ import java.util.function.Predicate;
  * keeps its place until no text uses it.
  */
 final class AdapterSet {
-    private record NamedAdapter(Engine.Adapter adapter, Instant loaded) {}
+    private record NamedAdapter(Engine.AdapterSlot adapter, Instant loaded) {}
 
     private final Optional<AdapterTable> table;
     private final InstantSource clock;
@@ -32,9 +32,9 @@ final class AdapterSet {
         this.clock = clock;
     }
 
-    Engine.Adapter find(String name) {
+    Engine.AdapterSlot find(String name) {
         if (name.isEmpty()) {
-            return Engine.Adapter.BASE;
+            return Engine.AdapterSlot.BASE;
         }
         NamedAdapter found = named.get(name);
         if (found == null) {
@@ -65,7 +65,7 @@ final class AdapterSet {
                 "this worker has no room for adapters; start it with --max-adapters above 0"));
         try {
             AdapterTable.Loaded loaded = places.load(name, folder);
-            named.put(name, new NamedAdapter(new Engine.Adapter(loaded.index(), loaded.hash()), clock.instant()));
+            named.put(name, new NamedAdapter(new Engine.AdapterSlot(loaded.index(), loaded.hash()), clock.instant()));
         } catch (ModelException refused) {
             throw new EngineException(
                     EngineException.EngineErrorKind.ADAPTER_UNUSABLE, String.valueOf(refused.getMessage()));
@@ -81,8 +81,8 @@ final class AdapterSet {
     }
 
     /** Whether its place is still its own: it may have been taken away since it was found. */
-    boolean holds(Engine.Adapter adapter) {
-        return adapter.equals(Engine.Adapter.BASE)
+    boolean holds(Engine.AdapterSlot adapter) {
+        return adapter.equals(Engine.AdapterSlot.BASE)
                 || table.stream()
                         .flatMap(places -> places.loaded().stream())
                         .anyMatch(each ->
@@ -90,9 +90,9 @@ final class AdapterSet {
     }
 
     /** Frees the places of those that were taken away and that nobody uses. */
-    void sweep(Predicate<Engine.Adapter> used) {
+    void sweep(Predicate<Engine.AdapterSlot> used) {
         leaving.removeIf(each -> {
-            boolean gone = !used.test(new Engine.Adapter(each.index(), each.hash()));
+            boolean gone = !used.test(new Engine.AdapterSlot(each.index(), each.hash()));
             if (gone) {
                 table.ifPresent(places -> places.unload(each.name()));
             }

@@ -1,9 +1,9 @@
 package dev.starforge.serve.scheduler;
 
 import dev.starforge.model.generate.Engine;
-import dev.starforge.model.generate.Engine.Choice;
-import dev.starforge.model.generate.Engine.Chosen;
-import dev.starforge.model.generate.Engine.Piece;
+import dev.starforge.model.generate.Engine.RowSampling;
+import dev.starforge.model.generate.Engine.SampledTokens;
+import dev.starforge.model.generate.Engine.SequenceChunk;
 import dev.starforge.serve.engine.GeneratedToken;
 import dev.starforge.serve.engine.GenerationRequest;
 import java.util.ArrayList;
@@ -11,7 +11,7 @@ import java.util.List;
 
 /** What one step computes: pieces of texts, and a token for each text that has nothing pending after its piece. */
 final class BatchStep {
-    private final List<Piece> pieces = new ArrayList<>();
+    private final List<SequenceChunk> pieces = new ArrayList<>();
     private final List<ScheduledSequence> texts = new ArrayList<>();
     private int tokens;
     private int promptTokens;
@@ -20,7 +20,7 @@ final class BatchStep {
     /** The next tokens of a text. */
     void add(ScheduledSequence text, Engine.Sequence sequence, int count) {
         boolean last = count == sequence.pending();
-        pieces.add(new Piece(sequence, count, last ? 1 : 0));
+        pieces.add(new SequenceChunk(sequence, count, last ? 1 : 0));
         tokens += count;
         promptTokens += count > 1 ? count : 0;
         if (last) {
@@ -51,13 +51,13 @@ final class BatchStep {
     }
 
     void begin(Engine engine) {
-        List<Choice> choices = new ArrayList<>(texts.size());
+        List<RowSampling> choices = new ArrayList<>(texts.size());
         texts.forEach(text -> choices.add(text.choice()));
         engine.begin(pieces, choices, top);
     }
 
     /** What was chosen for one of the texts. */
-    GeneratedToken token(Chosen chosen, int row) {
+    GeneratedToken token(SampledTokens chosen, int row) {
         int wanted = texts.get(row).request.logprobs();
         List<GeneratedToken.TopLogprob> candidates = new ArrayList<>();
         for (int i = row * top; i < row * top + wanted; i++) {

@@ -1,7 +1,7 @@
 package dev.starforge.serve.scheduler;
 
 import dev.starforge.model.generate.Engine;
-import dev.starforge.model.generate.Engine.Chosen;
+import dev.starforge.model.generate.Engine.SampledTokens;
 import dev.starforge.model.generate.StopReason;
 import dev.starforge.model.kv.BlockPool;
 import dev.starforge.model.kv.OutOfBlocksException;
@@ -60,13 +60,13 @@ final class Batcher {
         return waiting.isEmpty() && running.isEmpty() && undelivered.isEmpty() && embedder.idle();
     }
 
-    boolean uses(Engine.Adapter adapter) {
+    boolean uses(Engine.AdapterSlot adapter) {
         return Stream.concat(waiting.stream(), running.stream()).anyMatch(text -> text.adapter.equals(adapter))
                 || embedder.uses(adapter);
     }
 
     EngineStatus status(boolean alive) {
-        BlockPool.Figures blocks = engine.figures();
+        BlockPool.BlockPoolStats blocks = engine.blockPoolStats();
         return new EngineStatus(
                 alive,
                 running.size() + embedder.running(),
@@ -119,7 +119,7 @@ final class Batcher {
 
     private void finish(BatchStep step, long beginTook) {
         long begin = nanos.getAsLong();
-        Chosen chosen = engine.finish();
+        SampledTokens chosen = engine.finish();
         if (step.isMostlyPrompts()) {
             pieceSize.took(beginTook + nanos.getAsLong() - begin, step.tokens());
         }
@@ -139,15 +139,15 @@ final class Batcher {
     private void admit() {
         while (!waiting.isEmpty() && running.size() < model.sequences()) {
             ScheduledSequence next = waiting.getFirst();
-            BlockPool.Figures blocks = engine.figures();
-            int needed = Math.ceilDiv(next.length() + 1, Engine.BLOCK);
+            BlockPool.BlockPoolStats blocks = engine.blockPoolStats();
+            int needed = Math.ceilDiv(next.length() + 1, Engine.BLOCK_SIZE);
             if (!running.isEmpty() && needed + promised() > blocks.free() + blocks.cached()) {
                 return;
             }
             next.begin(engine);
-            if (next.request.sampling().penalizes()) {
+            if (next.request.sampling().hasPenalties()) {
                 next.history(histories.pop());
-                engine.remember(next.history(), next.request.prompt(), next.generatedIds());
+                engine.startHistory(next.history(), next.request.prompt(), next.generatedIds());
             }
             running.add(waiting.removeFirst());
         }
@@ -156,7 +156,7 @@ final class Batcher {
     /** Blocks that running prompts still want. */
     private int promised() {
         return running.stream()
-                .mapToInt(text -> Math.ceilDiv(text.sequence().orElseThrow().pending(), Engine.BLOCK))
+                .mapToInt(text -> Math.ceilDiv(text.sequence().orElseThrow().pending(), Engine.BLOCK_SIZE))
                 .sum();
     }
 

@@ -1,7 +1,7 @@
 package dev.starforge.serve.scheduler;
 
 import dev.starforge.model.generate.Engine;
-import dev.starforge.model.generate.Engine.Piece;
+import dev.starforge.model.generate.Engine.SequenceChunk;
 import dev.starforge.model.kv.BlockPool;
 import dev.starforge.model.kv.OutOfBlocksException;
 import dev.starforge.serve.engine.EngineException;
@@ -25,12 +25,12 @@ final class Embedder {
     /** A request: its texts, their vectors so far, and where they go when all are there. */
     static final class EmbeddingRequest {
         private final List<int[]> texts;
-        private final Engine.Adapter adapter;
+        private final Engine.AdapterSlot adapter;
         private final CompletableFuture<List<float[]>> result;
         private final float[][] vectors;
         private int left;
 
-        EmbeddingRequest(List<int[]> texts, Engine.Adapter adapter, CompletableFuture<List<float[]>> result) {
+        EmbeddingRequest(List<int[]> texts, Engine.AdapterSlot adapter, CompletableFuture<List<float[]>> result) {
             this.texts = texts;
             this.adapter = adapter;
             this.result = result;
@@ -63,7 +63,7 @@ final class Embedder {
         }
 
         Engine.Sequence begun(Engine engine) {
-            Engine.Sequence open = sequence == null ? engine.openWhole(request.adapter, ids()) : sequence;
+            Engine.Sequence open = sequence == null ? engine.openUncached(request.adapter, ids()) : sequence;
             sequence = open;
             return open;
         }
@@ -114,7 +114,7 @@ final class Embedder {
         return parts.size() - running();
     }
 
-    boolean uses(Engine.Adapter adapter) {
+    boolean uses(Engine.AdapterSlot adapter) {
         return parts.stream().anyMatch(part -> part.request.adapter.equals(adapter));
     }
 
@@ -141,7 +141,7 @@ final class Embedder {
         gone.forEach(EmbeddingInput::suspend);
         parts.removeAll(gone);
         List<EmbeddingInput> chosen = new ArrayList<>();
-        List<Piece> pieces = pieces(tokens, promised, chosen);
+        List<SequenceChunk> pieces = pieces(tokens, promised, chosen);
         if (pieces.isEmpty()) {
             return;
         }
@@ -153,7 +153,7 @@ final class Embedder {
             suspend();
             return;
         }
-        int count = pieces.stream().mapToInt(Piece::count).sum();
+        int count = pieces.stream().mapToInt(SequenceChunk::count).sum();
         pieceSize.took(nanos.getAsLong() - begin, count);
         int from = 0;
         for (int i = 0; i < chosen.size(); i++) {
@@ -166,14 +166,14 @@ final class Embedder {
     }
 
     /** Pieces of one rotary regime, as many as there is room for. */
-    private List<Piece> pieces(int tokens, int promised, List<EmbeddingInput> chosen) {
-        List<Piece> pieces = new ArrayList<>();
-        BlockPool.Figures blocks = engine.figures();
+    private List<SequenceChunk> pieces(int tokens, int promised, List<EmbeddingInput> chosen) {
+        List<SequenceChunk> pieces = new ArrayList<>();
+        BlockPool.BlockPoolStats blocks = engine.blockPoolStats();
         int room = blocks.free() + blocks.cached() - promised;
         int left = tokens;
         for (EmbeddingInput part : parts) {
             int count = Math.min(part.pending(), left);
-            room -= Math.ceilDiv(part.pending(), Engine.BLOCK);
+            room -= Math.ceilDiv(part.pending(), Engine.BLOCK_SIZE);
             boolean alone = pieces.isEmpty() && promised == 0;
             if (count == 0 || room < 0 && !alone) {
                 break;
@@ -183,7 +183,7 @@ final class Embedder {
                     && sequence.regime() != pieces.getFirst().sequence().regime()) {
                 break;
             }
-            pieces.add(new Piece(sequence, count, count));
+            pieces.add(new SequenceChunk(sequence, count, count));
             chosen.add(part);
             left -= count;
         }

@@ -1,7 +1,7 @@
 package dev.starforge.serve.scheduler;
 
 import dev.starforge.model.generate.Engine;
-import dev.starforge.model.generate.Engine.Choice;
+import dev.starforge.model.generate.Engine.RowSampling;
 import dev.starforge.serve.engine.FinishReason;
 import dev.starforge.serve.engine.GeneratedToken;
 import dev.starforge.serve.engine.GenerationRequest;
@@ -16,7 +16,7 @@ import org.jspecify.annotations.Nullable;
 /** One request while it is served. Belongs to the engine's thread, but for {@link #cancel}. */
 final class ScheduledSequence implements SequenceHandle {
     final GenerationRequest request;
-    final Engine.Adapter adapter;
+    final Engine.AdapterSlot adapter;
     private final TokenSink sink;
     private final Runnable wake;
     private int[] ids; // the first length() of them
@@ -28,7 +28,7 @@ final class ScheduledSequence implements SequenceHandle {
     private boolean ended;
     private volatile boolean cancelled;
 
-    ScheduledSequence(GenerationRequest request, TokenSink sink, Engine.Adapter adapter, Runnable wake) {
+    ScheduledSequence(GenerationRequest request, TokenSink sink, Engine.AdapterSlot adapter, Runnable wake) {
         this.request = request;
         this.sink = sink;
         this.adapter = adapter;
@@ -93,10 +93,10 @@ final class ScheduledSequence implements SequenceHandle {
         return Arrays.copyOfRange(ids, request.prompt().length, length());
     }
 
-    Choice choice() {
+    RowSampling choice() {
         Optional<BitSet> allowed = constrained ? request.text().allowed(generatedIds()) : Optional.empty();
         constrained = allowed.isPresent();
-        return new Choice(request.sampling(), generated, history, allowed);
+        return new RowSampling(request.sampling(), generated, history, allowed);
     }
 
     void add(int id) {
@@ -106,7 +106,7 @@ final class ScheduledSequence implements SequenceHandle {
         ids[length()] = id;
         generated++;
         if (sequence != null) {
-            sequence.add(id);
+            sequence.append(id);
         }
     }
 

@@ -1,7 +1,7 @@
 package dev.starforge.serve.scheduler;
 
 import dev.starforge.model.generate.Engine;
-import dev.starforge.model.generate.Sampling;
+import dev.starforge.model.generate.SamplingParams;
 import dev.starforge.serve.engine.AdapterCard;
 import dev.starforge.serve.engine.EngineException;
 import dev.starforge.serve.engine.EngineStatus;
@@ -128,7 +128,7 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
                 new GenerationRequest(
                         HealedPrompt.asIs(prompt),
                         Math.min(WARM_UP_TOKENS, card().context() - prompt.length),
-                        Sampling.GREEDY,
+                        SamplingParams.GREEDY,
                         Set.of(),
                         true,
                         GenerationRequest.NO_LOGPROBS,
@@ -150,7 +150,7 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
 
     @Override
     public SequenceHandle submit(GenerationRequest request, TokenSink sink) {
-        Engine.Adapter adapter = served().adapters.find(request.adapter());
+        Engine.AdapterSlot adapter = served().adapters.find(request.adapter());
         requireKnown(request.prompt());
         take((long) request.prompt().length + request.maxTokens());
         ScheduledSequence text = new ScheduledSequence(request, new Counted(sink), adapter, this::wake);
@@ -212,7 +212,7 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
 
     private void take(long tokens) {
         requireAlive();
-        int most = Math.min(card().context(), served().model.blocks() * Engine.BLOCK);
+        int most = Math.min(card().context(), served().model.blocks() * Engine.BLOCK_SIZE);
         if (tokens > most) {
             throw new EngineException(
                     EngineException.EngineErrorKind.NEVER_FITS,
@@ -228,7 +228,7 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
 
     @Override
     public CompletableFuture<List<float[]>> embed(List<int[]> texts, String adapter) {
-        Engine.Adapter chosen = served().adapters.find(adapter);
+        Engine.AdapterSlot chosen = served().adapters.find(adapter);
         texts.forEach(this::requireKnown);
         take(texts.stream().mapToInt(text -> text.length).max().orElse(0));
         CompletableFuture<List<float[]>> result = new CompletableFuture<>();
@@ -248,7 +248,7 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
         return result;
     }
 
-    private void requireHeld(String name, Engine.Adapter adapter) {
+    private void requireHeld(String name, Engine.AdapterSlot adapter) {
         if (!served().adapters.holds(adapter)) {
             throw new EngineException(
                     EngineException.EngineErrorKind.UNKNOWN_ADAPTER, "the adapter " + name + " was unloaded");

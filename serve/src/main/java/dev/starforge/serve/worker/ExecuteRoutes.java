@@ -1,6 +1,6 @@
 package dev.starforge.serve.worker;
 
-import dev.starforge.model.generate.Sampling;
+import dev.starforge.model.generate.SamplingParams;
 import dev.starforge.serve.api.Api;
 import dev.starforge.serve.api.ApiRoute;
 import dev.starforge.serve.api.ApiRoute.Weight;
@@ -92,7 +92,7 @@ public final class ExecuteRoutes {
         if (!fields.has("max_tokens")) {
             fields.violate("max_tokens", "a whole number from 1 to " + card.context());
         }
-        Sampling sampling = new SamplingFields(fields, Sampling.PLAIN)
+        SamplingParams sampling = new SamplingFields(fields, SamplingParams.PLAIN)
                 .common("repetition_penalty", seeds)
                 .sampling();
         List<String> stops = SamplingFields.stops(fields);

@@ -1,6 +1,6 @@
 package dev.starforge.serve.worker;
 
-import dev.starforge.model.generate.Sampling;
+import dev.starforge.model.generate.SamplingParams;
 import dev.starforge.serve.api.Api;
 import dev.starforge.serve.api.ApiRoute;
 import dev.starforge.serve.api.ApiRoute.Weight;
@@ -117,7 +117,7 @@ public final class LifecycleRoutes {
         InferenceEngine engine = inference.engine();
         int[] prompt = engine.card().tokenizer().encode("a", true);
         GenerationRequest request = new GenerationRequest(
-                prompt, 1, Sampling.GREEDY, Set.of(), GenerationRequest.NO_LOGPROBS, "", call.tenant());
+                prompt, 1, SamplingParams.GREEDY, Set.of(), GenerationRequest.NO_LOGPROBS, "", call.tenant());
         long begin = System.nanoTime();
         try (ActiveRequest run = inference.start(engine, List.of(new Prompt(request, List.of())), CANARY)) {
             call.onDisconnect(run::cancel);

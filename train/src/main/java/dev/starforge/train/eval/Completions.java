@@ -137,7 +137,7 @@ record Completions(double[] exact, double[] similarity, double[] identifiers) {
 
     private static String complete(Task task, Gap gap, Model model, Evaluation.Setup setup) {
         Tokenizer tokenizer = setup.tokenizer();
-        int context = Math.min(setup.config().get(Keys.CONTEXT), model.facts().context());
+        int context = Math.min(setup.config().get(Keys.CONTEXT), model.info().contextLength());
         int maxTokens = Math.min(task.maxTokens, context / 4);
         int room = context - maxTokens - 1;
         HealedPrompt prompt = task.fim

@@ -4,7 +4,7 @@ import dev.starforge.data.TokenDocuments;
 import dev.starforge.model.Model;
 import dev.starforge.model.generate.Generator;
 import dev.starforge.model.generate.Sampler;
-import dev.starforge.model.generate.Sampling;
+import dev.starforge.model.generate.SamplingParams;
 import dev.starforge.model.load.ModelFiles;
 import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.tensor.Precision;
@@ -75,7 +75,7 @@ public final class Evaluation {
         Written greedy(Model model, HealedPrompt prompt, int maxTokens, Predicate<String> more) {
             Continuation text = new Continuation(tokenizer, prompt, List.of());
             int[] count = {0};
-            Sampler greedy = new Sampler(Sampling.GREEDY, model.facts().vocabulary());
+            Sampler greedy = new Sampler(SamplingParams.GREEDY, model.info().vocabSize());
             try (Generator generator =
                     new Generator(model, device, precision, fallback, prompt.ids().length + maxTokens + 1)) {
                 generator.generate(prompt.ids(), prompt::allowed, greedy, maxTokens, id -> {
@@ -141,16 +141,16 @@ public final class Evaluation {
                 Sources sources = Sources.open(
                         setup.config(),
                         setup.model(),
-                        Trainable.shapes(files, setup.device()).vocabulary(),
+                        Trainable.shapes(files, setup.device()).vocabSize(),
                         Optional.of(tokenizer))) {
-            Model.Facts facts = Trainable.shapes(files, setup.device());
+            Model.ModelInfo facts = Trainable.shapes(files, setup.device());
             TokenDocuments documents = setup.split().equals("test") ? sources.test() : sources.validation();
             if (documents.count() == 0) {
                 throw Sources.empty(setup.config(), setup.split().equals("test") ? Keys.TEST : Keys.VALIDATION);
             }
-            int context = Math.min(setup.config().get(Keys.CONTEXT), facts.context());
+            int context = Math.min(setup.config().get(Keys.CONTEXT), facts.contextLength());
             Corpus corpus =
-                    new Corpus(documents, facts.vocabulary(), document -> 1, Corpus.Settings.plain(context, fim));
+                    new Corpus(documents, facts.vocabSize(), document -> 1, Corpus.Settings.plain(context, fim));
             if (corpus.windows() == 0) {
                 throw setup.config()
                         .wrong(
@@ -213,7 +213,7 @@ public final class Evaluation {
     }
 
     private ModelFiles base(ModelFiles files) {
-        return files.asBase(setup.config().quantization());
+        return files.quantized(setup.config().quantization());
     }
 
     private void describe(ObjectNode report, DataFacts facts, Corpus.Sample sample, int documents) {
@@ -234,7 +234,7 @@ public final class Evaluation {
         List<Continued> all = new ArrayList<>();
         for (Behaviour.Prompt prompt : prompts) {
             int context =
-                    Math.min(setup.config().get(Keys.CONTEXT), model.facts().context());
+                    Math.min(setup.config().get(Keys.CONTEXT), model.info().contextLength());
             int most = Math.min(setup.config().get(Keys.PROMPT_TOKENS), context / 2);
             int[] ids = tokenizer.encodeEnd(prompt.text(), context - most - 1);
             Written written = setup.greedy(model, tokenizer.heal(ids), most, _ -> true);

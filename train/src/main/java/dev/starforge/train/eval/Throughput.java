@@ -4,7 +4,7 @@ import dev.starforge.model.Model;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.generate.Engine;
 import dev.starforge.model.generate.Generator;
-import dev.starforge.model.generate.Sampling;
+import dev.starforge.model.generate.SamplingParams;
 import dev.starforge.model.load.ModelFiles;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Precision;
@@ -106,7 +106,7 @@ public record Throughput(
             double elements = 0;
             double table = 0;
             boolean head = false;
-            for (ModelFiles.Stored tensor : files.tensors()) {
+            for (ModelFiles.TensorInfo tensor : files.tensors()) {
                 boolean embedding = tensor.name().matches(".*(token_embd|embed_tokens|wte).*");
                 boolean output = tensor.name().matches("(output|lm_head)\\.weight");
                 head |= output;
@@ -132,20 +132,20 @@ public record Throughput(
         try (Generator generator = new Generator(model, device, precision, fallback, Math.toIntExact(context()))) {
             long start = nanoTime.getAsLong();
             generator.feed(ids(0, promptTokens));
-            generator.await();
+            generator.synchronize();
             double prefill = since(start);
             int next = generator.next();
             double first = since(start);
-            generator.rewind();
+            generator.reset();
             if (batch > 1) {
                 return new Times(prefill, first, decodeTogether(), hostStep(generator, next));
             }
             if (depth > 0) {
-                next = generator.best(ids(0, depth));
+                next = generator.nextGreedy(ids(0, depth));
             }
             start = nanoTime.getAsLong();
             for (int i = 0; i < genTokens; i++) {
-                next = generator.best(next);
+                next = generator.nextGreedy(next);
             }
             return new Times(prefill, first, since(start), hostStep(generator, next));
         }
@@ -153,15 +153,15 @@ public record Throughput(
 
     /** What a step of one token takes of the host until it is on its way: nothing is read, so nobody waits for the device. */
     private double hostStep(Generator generator, int token) {
-        generator.rewind();
+        generator.reset();
         double[] seconds = new double[(int) Math.min(HOST_STEPS, context())];
         for (int i = 0; i < seconds.length; i++) {
-            generator.await();
+            generator.synchronize();
             long start = nanoTime.getAsLong();
             generator.feedOne(token);
             seconds[i] = since(start);
         }
-        generator.await();
+        generator.synchronize();
         Arrays.sort(seconds);
         return seconds[seconds.length / 2];
     }
@@ -180,17 +180,17 @@ public record Throughput(
     /** With room for what is timed, and for what is compared before: the size of a table of blocks is part of a recorded step. */
     private Engine engine() {
         int longest = Math.max(depth, CHECKED + TEXTS) + WARM_UP + 1 + genTokens;
-        return new Engine(model, device, precision, fallback, batch * Math.ceilDiv(longest, Engine.BLOCK));
+        return new Engine(model, device, precision, fallback, batch * Math.ceilDiv(longest, Engine.BLOCK_SIZE));
     }
 
     /** Sequences that share nothing, of which so many tokens are pending. */
     private static List<Engine.Sequence> open(Engine engine, List<int[]> texts, int pending) {
         List<Engine.Sequence> opened = new ArrayList<>();
         for (int[] ids : texts) {
-            Engine.Sequence text = engine.open(Engine.Adapter.BASE, String.valueOf(opened.size()), ids);
+            Engine.Sequence text = engine.open(Engine.AdapterSlot.BASE, String.valueOf(opened.size()), ids);
             opened.add(text);
             if (ids.length > pending) {
-                engine.step(List.of(new Engine.Piece(text, ids.length - pending, 0)));
+                engine.step(List.of(new Engine.SequenceChunk(text, ids.length - pending, 0)));
             }
         }
         return opened;
@@ -200,21 +200,21 @@ public record Throughput(
         for (int step = 0; step < steps; step++) {
             int[] tokens = choose(engine, texts);
             for (int i = 0; i < tokens.length; i++) {
-                texts.get(i).add(tokens[i]);
+                texts.get(i).append(tokens[i]);
             }
         }
     }
 
     /** The step that is timed. */
     private static int[] choose(Engine engine, List<Engine.Sequence> texts) {
-        List<Engine.Choice> greedy = texts.stream()
-                .map(text -> new Engine.Choice(Sampling.GREEDY, text.length(), Decoding.NO_HISTORY))
+        List<Engine.RowSampling> greedy = texts.stream()
+                .map(text -> new Engine.RowSampling(SamplingParams.GREEDY, text.length(), Decoding.NO_HISTORY))
                 .toList();
         return engine.step(nextOf(texts), greedy, 0).tokens();
     }
 
-    private static List<Engine.Piece> nextOf(List<Engine.Sequence> texts) {
-        return texts.stream().map(text -> new Engine.Piece(text, 1, 1)).toList();
+    private static List<Engine.SequenceChunk> nextOf(List<Engine.Sequence> texts) {
+        return texts.stream().map(text -> new Engine.SequenceChunk(text, 1, 1)).toList();
     }
 
     private double since(long start) {
@@ -224,7 +224,7 @@ public record Throughput(
     /** Some tokens of the vocabulary, always the same: so many of an endless text, from one of them on. */
     private int[] ids(int from, int count) {
         return IntStream.range(from, from + count)
-                .map(i -> (int) ((i * 2654435761L >>> 7) % model.facts().vocabulary()))
+                .map(i -> (int) ((i * 2654435761L >>> 7) % model.info().vocabSize()))
                 .toArray();
     }
 
@@ -315,7 +315,7 @@ public record Throughput(
                         new Generator(load.apply(weights), reference, exact, Fallback.QUIET, CHECKED + TEXTS)) {
             List<float[]> rows = new ArrayList<>();
             for (int[] ids : texts()) {
-                generator.rewind();
+                generator.reset();
                 generator.feed(ids);
                 rows.add(generator.logits());
             }
@@ -364,12 +364,12 @@ public record Throughput(
             for (int step = 0; step < RECORDED; step++) {
                 engine.step(nextOf(sequences));
             }
-            int width = model.facts().vocabulary();
+            int width = model.info().vocabSize();
             float[] all = device.floats(engine.logits());
             for (int i = 0; i < batch; i++) {
                 int[] ids = texts.get(i);
                 sequences.get(i).truncate(ids.length - RECORDED);
-                sequences.get(i).add(Arrays.copyOfRange(ids, ids.length - RECORDED, ids.length));
+                sequences.get(i).append(Arrays.copyOfRange(ids, ids.length - RECORDED, ids.length));
             }
             int[] chosen = {};
             for (int step = 0; step < RECORDED; step++) {

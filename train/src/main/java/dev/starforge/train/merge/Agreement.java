@@ -65,7 +65,7 @@ record Agreement(double range, double error, double bound, int tokens, int withi
      */
     private static double bound(ModelFiles written) {
         double bound = EXACT;
-        for (ModelFiles.Stored tensor : written.tensors()) {
+        for (ModelFiles.TensorInfo tensor : written.tensors()) {
             bound = Math.max(
                     bound,
                     switch (tensor.dtype()) {
@@ -86,7 +86,7 @@ record Agreement(double range, double error, double bound, int tokens, int withi
     static float[] logits(Model model, Device device) {
         List<int[]> sequences = IntStream.range(0, SEQUENCES)
                 .mapToObj(s -> IntStream.range(0, LENGTH)
-                        .map(i -> (int) (Philox.uniform(1, s, i) * model.facts().vocabulary()))
+                        .map(i -> (int) (Philox.uniform(1, s, i) * model.info().vocabSize()))
                         .toArray())
                 .toList();
         try (Scope step = new Scope(device)) {

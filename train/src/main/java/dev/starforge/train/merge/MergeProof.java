@@ -43,7 +43,7 @@ public record MergeProof(double range, double error, double change, double bound
     static MergeProof of(Path base, Path adapter, Quantization onto, Path merged, Device device) {
         float[] plain;
         float[] adapted;
-        try (ModelFiles files = ModelFiles.open(base).asBase(onto)) {
+        try (ModelFiles files = ModelFiles.open(base).quantized(onto)) {
             try (Scope weights = new Scope(device)) {
                 plain = Agreement.logits(files.load(weights, Precision.FLOAT32), device);
             }

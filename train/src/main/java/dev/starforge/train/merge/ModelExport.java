@@ -75,9 +75,9 @@ public record ModelExport(Path model, String type, long shardBytes, Device devic
     private void writeFolder(Path folder) throws IOException {
         Files.createDirectories(folder);
         try (Safetensors weights = Safetensors.open(model)) {
-            List<SafetensorsWriter.Entry> entries = new ArrayList<>();
-            for (SafetensorsFile.Stored stored : weights.tensors().values()) {
-                entries.add(SafetensorsWriter.Entry.of(
+            List<SafetensorsWriter.SafetensorsEntry> entries = new ArrayList<>();
+            for (SafetensorsFile.SafetensorsTensor stored : weights.tensors().values()) {
+                entries.add(SafetensorsWriter.SafetensorsEntry.of(
                         stored.name(),
                         type.isEmpty() ? stored.dtype() : type,
                         stored.shape(),

@@ -2,7 +2,7 @@ package dev.starforge.train.merge;
 
 import dev.starforge.model.ModelException;
 import dev.starforge.model.convert.GgufQuantizer;
-import dev.starforge.model.convert.QuantizedTensor;
+import dev.starforge.model.convert.QuantizationReport;
 import dev.starforge.model.gguf.GgufFileType;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.text.json.Jackson;
@@ -30,8 +30,8 @@ public record ModelQuantizer(Path model, GgufFileType type, boolean requantize, 
     }
 
     /** Writes the file, or what a killed process left of it to write, and then the report, which is returned. */
-    public ObjectNode write(Path out, GgufQuantizer.Progress progress) {
-        GgufQuantizer.Result result =
+    public ObjectNode write(Path out, GgufQuantizer.QuantizeProgress progress) {
+        GgufQuantizer.QuantizedModel result =
                 new GgufQuantizer(model, type, requantize, device).write(out, Tokenizers.metadata(model), progress);
         ObjectNode report = report(out, result);
         try {
@@ -42,18 +42,20 @@ public record ModelQuantizer(Path model, GgufFileType type, boolean requantize, 
         return report;
     }
 
-    private ObjectNode report(Path out, GgufQuantizer.Result result) {
-        List<QuantizedTensor> tensors = result.tensors();
+    private ObjectNode report(Path out, GgufQuantizer.QuantizedModel result) {
+        List<QuantizationReport> tensors = result.tensors();
         ObjectNode report = Jackson.object();
         report.put("model", model.toString()).put("out", out.toString());
         report.put("type", type.name().toLowerCase(Locale.ROOT));
-        report.put("bytes", tensors.stream().mapToLong(QuantizedTensor::bytes).sum());
+        report.put(
+                "bytes", tensors.stream().mapToLong(QuantizationReport::bytes).sum());
         tensors.stream()
-                .max(Comparator.comparingDouble(QuantizedTensor::error))
+                .max(Comparator.comparingDouble(QuantizationReport::error))
                 .ifPresent(worst ->
                         report.put("largest_relative_error", worst.error()).put("worst_tensor", worst.name()));
         report.put(
-                "fell_back", tensors.stream().filter(QuantizedTensor::fellBack).count());
+                "fell_back",
+                tensors.stream().filter(QuantizationReport::fellBack).count());
         if (!result.notes().isEmpty()) {
             report.put("note", String.join("; ", result.notes()));
         }

@@ -55,7 +55,7 @@ public final class Preflight {
     private Optional<Scratch.Draft> draft = Optional.empty();
     private Optional<Tokenizer> tokenizer = Optional.empty();
     private Optional<ModelSpec> blueprint = Optional.empty();
-    private Optional<Model.Facts> facts = Optional.empty();
+    private Optional<Model.ModelInfo> facts = Optional.empty();
     private Optional<Adaptation> adapted = Optional.empty();
     private Optional<MemoryPlan> plan = Optional.empty();
     private long tokens;
@@ -212,14 +212,14 @@ public final class Preflight {
             blueprint = Optional.of(made.blueprint());
             facts = Optional.of(made.blueprint()
                     .plan(shapes().scope(), Precision.FLOAT32, new ArrayList<>())
-                    .facts());
+                    .info());
             return ready("model", "a new one, " + StepTime.parameters(parameters()) + " parameters");
         }
         blueprint = KnownModels.find(config.get(Keys.MODEL));
         Path path = isNew ? base : setup.models().find(config.get(Keys.MODEL));
         try (ModelFiles files = ModelFiles.open(path)) {
             blueprint = Optional.of(files.spec());
-            Model.Facts found = Trainable.shapes(files, device);
+            Model.ModelInfo found = Trainable.shapes(files, device);
             files.requireFinite(device);
             tokenizer = setup.models().tokenizer(path);
             model = Optional.of(path);
@@ -273,16 +273,16 @@ public final class Preflight {
 
     /** A context that nobody set is no longer than the model's. */
     private RunConfig withinModel() {
-        int context = facts.map(Model.Facts::context).orElse(Integer.MAX_VALUE);
+        int context = facts.map(Model.ModelInfo::contextLength).orElse(Integer.MAX_VALUE);
         return config.isSet(Keys.CONTEXT) || config.get(Keys.CONTEXT) <= context
                 ? config
                 : config.with(Keys.CONTEXT, context);
     }
 
     /** A model computes no more positions than it was made for. */
-    public static void requireFit(RunConfig effective, Model.Facts facts) {
-        if (effective.get(Keys.CONTEXT) > facts.context()) {
-            throw effective.wrong(Keys.CONTEXT, "the model was made for " + facts.context() + " positions");
+    public static void requireFit(RunConfig effective, Model.ModelInfo facts) {
+        if (effective.get(Keys.CONTEXT) > facts.contextLength()) {
+            throw effective.wrong(Keys.CONTEXT, "the model was made for " + facts.contextLength() + " positions");
         }
     }
 
@@ -312,7 +312,7 @@ public final class Preflight {
             return ready("data", file);
         }
         RunConfig effective = adapted.map(Adaptation::config).orElse(config);
-        int vocabulary = facts.map(Model.Facts::vocabulary).orElse(Integer.MAX_VALUE);
+        int vocabulary = facts.map(Model.ModelInfo::vocabSize).orElse(Integer.MAX_VALUE);
         Path place = model.orElse(Path.of(config.get(Keys.MODEL)));
         try (RunData data = RunData.open(effective, place, vocabulary, tokenizer)) {
             DataFacts train = data.train().facts();

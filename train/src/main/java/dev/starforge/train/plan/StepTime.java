@@ -202,7 +202,7 @@ final class StepTime {
             try (ModelFiles files = blueprint.random(layers, config.quantization(), shapes)) {
                 Map<String, Tensor> parameters = new LinkedHashMap<>();
                 Model model = load(files, parameters);
-                vocabulary = model.facts().vocabulary();
+                vocabulary = model.info().vocabSize();
                 weights = files.tensors().stream()
                         .mapToLong(tensor -> tensor.shape().size())
                         .sum();
@@ -227,7 +227,7 @@ final class StepTime {
                 return model;
             }
             LoraAdapter adapter = LoraAdapter.create(Trainable.lora(config, files.architecture()), 0, scope);
-            Model model = files.asBase(config.quantization()).load(scope, adapted.precisionOfRun(), adapter);
+            Model model = files.quantized(config.quantization()).load(scope, adapted.precisionOfRun(), adapter);
             parameters.putAll(adapter.parameters());
             return model;
         }

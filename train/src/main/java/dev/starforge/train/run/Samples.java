@@ -35,7 +35,7 @@ final class Samples {
         this.model = model;
         TokenDocuments documents = sources.validation().count() > 0 ? sources.validation() : sources.train();
         int wanted = setup.tokenizer().isPresent() ? config.get(Keys.SAMPLES) : 0;
-        int room = Math.min(PROMPT, model.facts().context() - WRITTEN - 1);
+        int room = Math.min(PROMPT, model.info().contextLength() - WRITTEN - 1);
         for (int d = 0; d < documents.count() && prompts.size() < wanted; d++) {
             if (documents.length(d) >= 16 && room >= 8) {
                 TokenDocument read = documents.read(d);

@@ -57,8 +57,9 @@ record SavedState(
 
     /** Writes the optimizer's moments, which are as large as the parameters. */
     void writeOptimizer(Path folder) {
-        List<SafetensorsWriter.Entry> entries = new ArrayList<>();
-        trainer.state().forEach((name, tensor) -> entries.add(SafetensorsWriter.Entry.of(name, tensor, device)));
+        List<SafetensorsWriter.SafetensorsEntry> entries = new ArrayList<>();
+        trainer.state()
+                .forEach((name, tensor) -> entries.add(SafetensorsWriter.SafetensorsEntry.of(name, tensor, device)));
         SafetensorsWriter.write(folder.resolve(OPTIMIZER), entries);
     }
 

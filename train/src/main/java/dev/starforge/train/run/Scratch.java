@@ -133,7 +133,7 @@ public final class Scratch {
             Files.createDirectories(partial);
             draft.tokenizerFile().accept(partial.resolve("tokenizer.json"));
             draft.blueprint()
-                    .draw(
+                    .initialize(
                             partial,
                             config.get(Keys.SEED),
                             new NullOps(device, Precision.FLOAT32, Fallback.QUIET).scope());

@@ -133,8 +133,8 @@ public final class TrainRun implements AutoCloseable {
             opened.add(files);
             trainable = Trainable.of(setup, files);
             opened.add(trainable);
-            int vocabulary = trainable.model().facts().vocabulary();
-            Preflight.requireFit(config, trainable.model().facts());
+            int vocabulary = trainable.model().info().vocabSize();
+            Preflight.requireFit(config, trainable.model().info());
             data = RunData.open(config, setup.model(), vocabulary, setup.tokenizer());
             opened.add(data);
             loader = new Loader(data.train(), config.get(Keys.LOADERS));

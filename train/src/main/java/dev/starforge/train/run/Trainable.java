@@ -1,6 +1,6 @@
 package dev.starforge.train.run;
 
-import dev.starforge.model.Config;
+import dev.starforge.model.JsonConfig;
 import dev.starforge.model.Model;
 import dev.starforge.model.Parameter;
 import dev.starforge.model.Quantization;
@@ -10,7 +10,7 @@ import dev.starforge.model.file.SafetensorsFile;
 import dev.starforge.model.file.SafetensorsWriter;
 import dev.starforge.model.load.ModelFiles;
 import dev.starforge.model.lora.LoraAdapter;
-import dev.starforge.model.lora.LoraSettings;
+import dev.starforge.model.lora.LoraConfig;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Shape;
@@ -67,14 +67,14 @@ public sealed interface Trainable extends AutoCloseable {
     }
 
     /** The adapter that the settings ask for. */
-    static LoraSettings lora(RunConfig config, String architecture) {
+    static LoraConfig lora(RunConfig config, String architecture) {
         List<String> targets = config.get(Keys.TARGETS);
         boolean automatic = targets.equals(List.of("auto"));
-        return new LoraSettings(
+        return new LoraConfig(
                 config.get(Keys.RANK),
                 config.get(Keys.ALPHA),
                 config.get(Keys.DROPOUT),
-                automatic ? LoraSettings.automatic(architecture) : targets,
+                automatic ? LoraConfig.automatic(architecture) : targets,
                 !automatic,
                 config.get(Keys.RSLORA),
                 config.get(Keys.DORA));
@@ -94,14 +94,14 @@ public sealed interface Trainable extends AutoCloseable {
     void close();
 
     /** What a model's files say of it, once every tensor it needs has been found there in its shape. No weights are read. */
-    static Model.Facts shapes(ModelFiles files, Device device) {
+    static Model.ModelInfo shapes(ModelFiles files, Device device) {
         Scope shapes = new NullOps(device, Precision.FLOAT32, Fallback.QUIET).scope();
-        return files.load(shapes, Precision.FLOAT32).facts();
+        return files.load(shapes, Precision.FLOAT32).info();
     }
 
     /** Puts bytes of a file's tensor on the device, piece by piece. */
     private static void fill(Safetensors file, String name, Tensor tensor, Device device) {
-        SafetensorsFile.Stored stored = file.tensor(name);
+        SafetensorsFile.SafetensorsTensor stored = file.tensor(name);
         if (!stored.shape().equals(tensor.shape())
                 || !stored.dtype().equals(tensor.dtype().name())) {
             throw new TrainException(file.path() + ": tensor " + name + ": expected " + tensor.spec() + ", got "
@@ -133,12 +133,7 @@ public sealed interface Trainable extends AutoCloseable {
 
     /** A frozen model with an adapter. */
     record Lora(
-            Model model,
-            LoraAdapter adapter,
-            LoraSettings settings,
-            String base,
-            Quantization quantization,
-            Scope scope)
+            Model model, LoraAdapter adapter, LoraConfig settings, String base, Quantization quantization, Scope scope)
             implements Trainable {
         private static final String PREFIX = "base_model.model.";
 
@@ -158,14 +153,14 @@ public sealed interface Trainable extends AutoCloseable {
                 ModelFiles files,
                 String base,
                 Quantization quantization,
-                LoraSettings settings,
+                LoraConfig settings,
                 long seed,
                 Device device,
                 Precision precision) {
             Scope scope = new Scope(device);
             try {
                 LoraAdapter adapter = LoraAdapter.create(settings, seed, scope);
-                Model model = files.asBase(quantization).load(scope, precision, adapter);
+                Model model = files.quantized(quantization).load(scope, precision, adapter);
                 return new Lora(model, adapter, settings, base, quantization, scope);
             } catch (RuntimeException failure) {
                 scope.close();
@@ -185,18 +180,18 @@ public sealed interface Trainable extends AutoCloseable {
 
         @Override
         public void restore(Path folder) {
-            Config stored = Config.read(folder.resolve(LoraAdapter.CONFIG));
+            JsonConfig stored = JsonConfig.read(folder.resolve(LoraAdapter.CONFIG));
             require(stored, "r", settings.rank(), stored.size("r"));
             require(stored, "lora_alpha", settings.alpha(), stored.number("lora_alpha"));
-            require(stored, "use_rslora", settings.rankStabilized(), stored.flag("use_rslora", false));
-            require(stored, "use_dora", settings.dora(), stored.flag("use_dora", false));
+            require(stored, "use_rslora", settings.rankStabilized(), stored.bool("use_rslora", false));
+            require(stored, "use_dora", settings.dora(), stored.bool("use_dora", false));
             for (String key : List.of("rank_pattern", "alpha_pattern")) {
                 require(stored, key, true, stored.isUnset(key));
             }
             Trainable.restore(folder.resolve(LoraAdapter.WEIGHTS), PREFIX, parameters(), Device.of(scope));
         }
 
-        private static void require(Config stored, String key, Object expected, Object actual) {
+        private static void require(JsonConfig stored, String key, Object expected, Object actual) {
             if (!expected.equals(actual)) {
                 throw new TrainException(stored.path() + ": " + key
                         + (key.endsWith("_pattern")
@@ -259,8 +254,9 @@ public sealed interface Trainable extends AutoCloseable {
 
         @Override
         public void save(Path folder) {
-            List<SafetensorsWriter.Entry> entries = new ArrayList<>();
-            named().forEach((name, tensor) -> entries.add(SafetensorsWriter.Entry.of(name, tensor, Device.of(scope))));
+            List<SafetensorsWriter.SafetensorsEntry> entries = new ArrayList<>();
+            named().forEach((name, tensor) ->
+                    entries.add(SafetensorsWriter.SafetensorsEntry.of(name, tensor, Device.of(scope))));
             SafetensorsWriter.writeModel(folder, entries, SHARD);
             copyCompanions(base, folder);
         }

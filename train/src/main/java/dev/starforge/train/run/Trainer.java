@@ -431,12 +431,12 @@ public final class Trainer implements AutoCloseable {
     }
 
     private Tensor hidden(Ops ops, TrainBatch batch) {
-        return model.hidden(ops, batch.batch(), KvCache.NONE);
+        return model.hiddenStates(ops, batch.batch(), KvCache.NONE);
     }
 
     /** How many rows of logits are there at one time. */
     private int rows() {
-        int vocabulary = model.facts().vocabulary();
+        int vocabulary = model.info().vocabSize();
         return Math.max(64, logits / vocabulary / 64 * 64);
     }
 

@@ -1,6 +1,6 @@
 package dev.starforge.train.run;
 
-import dev.starforge.model.Config;
+import dev.starforge.model.JsonConfig;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.load.ModelFiles;
@@ -110,7 +110,7 @@ public record TunedModel(Path model, Optional<Path> adapter, String route) {
         if (base.isPresent()) {
             return whole(named.apply(base.get()));
         }
-        String own = Config.read(adapter.resolve(LoraAdapter.CONFIG)).text("base_model_name_or_path");
+        String own = JsonConfig.read(adapter.resolve(LoraAdapter.CONFIG)).string("base_model_name_or_path");
         if (own.equals(Scratch.NAME)) {
             // a checkpoint is in its run, as is the new model that the run began with
             return adapter.toAbsolutePath().normalize().resolveSibling("base");

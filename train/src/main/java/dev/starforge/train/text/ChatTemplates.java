@@ -1,6 +1,6 @@
 package dev.starforge.train.text;
 
-import dev.starforge.model.Config;
+import dev.starforge.model.JsonConfig;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.gguf.GgufFile;
 import dev.starforge.text.template.ChatTemplate;
@@ -23,7 +23,7 @@ public final class ChatTemplates {
     public static Optional<String> source(Path model) {
         if (!Files.isDirectory(model)) {
             try (GgufFile file = GgufFile.open(model)) {
-                return file.hasKey(GGUF_KEY) ? Optional.of(file.text(GGUF_KEY)) : Optional.empty();
+                return file.hasKey(GGUF_KEY) ? Optional.of(file.string(GGUF_KEY)) : Optional.empty();
             }
         }
         Path alone = model.resolve("chat_template.jinja");
@@ -35,8 +35,8 @@ public final class ChatTemplates {
         } catch (IOException failure) {
             throw new ModelException(alone, "cannot be read: " + failure, failure);
         }
-        return Files.exists(settings) && Config.read(settings).has("chat_template")
-                ? Optional.of(Config.read(settings).text("chat_template"))
+        return Files.exists(settings) && JsonConfig.read(settings).has("chat_template")
+                ? Optional.of(JsonConfig.read(settings).string("chat_template"))
                 : Optional.empty();
     }
 
@@ -69,14 +69,14 @@ public final class ChatTemplates {
         }
         Path settings = model.resolve("tokenizer_config.json");
         if (Files.exists(settings)) {
-            Config config = Config.read(settings);
+            JsonConfig config = JsonConfig.read(settings);
             String key = name + "_token";
             if (config.has(key)) {
                 // a token, or an object that describes one
-                return Optional.of(config.isObject(key) ? config.section(key).text("content") : config.text(key));
+                return Optional.of(config.isObject(key) ? config.section(key).string("content") : config.string(key));
             }
         }
-        return Config.read(model.resolve("config.json")).integers(name + "_token_id").stream()
+        return JsonConfig.read(model.resolve("config.json")).integers(name + "_token_id").stream()
                 .findFirst()
                 .filter(tokenizer::has)
                 .map(tokenizer::token);

@@ -1,6 +1,6 @@
 package dev.starforge.train.text;
 
-import dev.starforge.model.Config;
+import dev.starforge.model.JsonConfig;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.gguf.GgufFile;
 import dev.starforge.model.gguf.GgufValue;
@@ -28,7 +28,7 @@ public final class Tokenizers {
     public static Optional<Tokenizer> find(Path model) {
         if (!Files.isDirectory(model)) {
             try (GgufFile file = GgufFile.open(model)) {
-                return file.text(PREFIX + "model", NONE).equals(NONE)
+                return file.string(PREFIX + "model", NONE).equals(NONE)
                         ? Optional.empty()
                         : Optional.of(Tokenizer.of(vocabulary(file)));
             }
@@ -46,8 +46,8 @@ public final class Tokenizers {
     }
 
     private static GgufVocabulary vocabulary(GgufFile file) {
-        String model = file.text(PREFIX + "model");
-        String pre = file.text(PREFIX + "pre", "default");
+        String model = file.string(PREFIX + "model");
+        String pre = file.string(PREFIX + "pre", "default");
         return new GgufVocabulary(
                 file.path(),
                 model,
@@ -59,9 +59,9 @@ public final class Tokenizers {
                 file.integer(PREFIX + "bos_token_id", -1),
                 file.integer(PREFIX + "eos_token_id", -1),
                 file.integer(PREFIX + "unknown_token_id", -1),
-                file.flag(PREFIX + "add_bos_token", GgufVocabulary.addsBosByDefault(model, pre)),
-                file.flag(PREFIX + "add_eos_token", false),
-                file.flag(PREFIX + "add_space_prefix", GgufVocabulary.addsSpaceByDefault(model)));
+                file.bool(PREFIX + "add_bos_token", GgufVocabulary.addsBosByDefault(model, pre)),
+                file.bool(PREFIX + "add_eos_token", false),
+                file.bool(PREFIX + "add_space_prefix", GgufVocabulary.addsSpaceByDefault(model)));
     }
 
     /** The metadata of a GGUF file for the tokenizer of a folder; without one the file says that it has none. */
@@ -69,31 +69,31 @@ public final class Tokenizers {
         Map<String, GgufValue> metadata = new LinkedHashMap<>();
         Path file = folder.resolve("tokenizer.json");
         if (!Files.exists(file)) {
-            metadata.put(PREFIX + "model", GgufValue.text(NONE));
+            metadata.put(PREFIX + "model", GgufValue.string(NONE));
             return metadata;
         }
-        Config config = Config.read(folder.resolve("config.json"));
+        JsonConfig config = JsonConfig.read(folder.resolve("config.json"));
         GgufVocabulary vocabulary = GgufVocabularies.read(
                 file, config.size("vocab_size"), id(config, "bos_token_id"), id(config, "eos_token_id"));
-        metadata.put(PREFIX + "model", GgufValue.text(vocabulary.model()));
-        metadata.put(PREFIX + "pre", GgufValue.text(vocabulary.pre()));
-        metadata.put(PREFIX + "tokens", new GgufValue.Texts(List.of(vocabulary.tokens())));
+        metadata.put(PREFIX + "model", GgufValue.string(vocabulary.model()));
+        metadata.put(PREFIX + "pre", GgufValue.string(vocabulary.pre()));
+        metadata.put(PREFIX + "tokens", new GgufValue.StringArray(List.of(vocabulary.tokens())));
         if (vocabulary.scores().length > 0) {
-            metadata.put(PREFIX + "scores", GgufValue.Numbers.of(vocabulary.scores()));
+            metadata.put(PREFIX + "scores", GgufValue.NumberArray.of(vocabulary.scores()));
         }
-        metadata.put(PREFIX + "token_type", GgufValue.Numbers.of(vocabulary.types()));
+        metadata.put(PREFIX + "token_type", GgufValue.NumberArray.of(vocabulary.types()));
         if (vocabulary.merges().length > 0) {
-            metadata.put(PREFIX + "merges", new GgufValue.Texts(List.of(vocabulary.merges())));
+            metadata.put(PREFIX + "merges", new GgufValue.StringArray(List.of(vocabulary.merges())));
         }
         put(metadata, "bos_token_id", vocabulary.bos());
         put(metadata, "eos_token_id", vocabulary.eos());
         put(metadata, "unknown_token_id", vocabulary.unknown());
         put(metadata, "padding_token_id", id(config, "pad_token_id"));
-        metadata.put(PREFIX + "add_bos_token", GgufValue.flag(vocabulary.addBos()));
-        metadata.put(PREFIX + "add_eos_token", GgufValue.flag(vocabulary.addEos()));
-        metadata.put(PREFIX + "add_space_prefix", GgufValue.flag(vocabulary.addSpacePrefix()));
+        metadata.put(PREFIX + "add_bos_token", GgufValue.bool(vocabulary.addBos()));
+        metadata.put(PREFIX + "add_eos_token", GgufValue.bool(vocabulary.addEos()));
+        metadata.put(PREFIX + "add_space_prefix", GgufValue.bool(vocabulary.addSpacePrefix()));
         ChatTemplates.source(folder)
-                .ifPresent(template -> metadata.put("tokenizer.chat_template", GgufValue.text(template)));
+                .ifPresent(template -> metadata.put("tokenizer.chat_template", GgufValue.string(template)));
         return metadata;
     }
 
@@ -104,18 +104,18 @@ public final class Tokenizers {
     }
 
     /** Of several ids the first one: a GGUF file has room for one, and llama.cpp finds the others by their names. */
-    private static int id(Config config, String key) {
+    private static int id(JsonConfig config, String key) {
         return config.integers(key).stream().findFirst().orElse(-1);
     }
 
     /** Writes the tokenizer of a GGUF file into a folder, and its chat template; whether there was one that a folder can have. */
     public static boolean writeJson(Path gguf, Path folder) {
         try (GgufFile file = GgufFile.open(gguf)) {
-            if (file.text(PREFIX + "model", NONE).equals(NONE)) {
+            if (file.string(PREFIX + "model", NONE).equals(NONE)) {
                 return false;
             }
             if (file.hasKey(PREFIX + "chat_template")) {
-                Files.writeString(folder.resolve("chat_template.jinja"), file.text(PREFIX + "chat_template"));
+                Files.writeString(folder.resolve("chat_template.jinja"), file.string(PREFIX + "chat_template"));
             }
             Optional<String> json = GgufVocabularies.tokenizerJson(vocabulary(file));
             if (json.isPresent()) {
@@ -128,17 +128,17 @@ public final class Tokenizers {
     }
 
     private static String[] texts(GgufFile file, String key) {
-        return file.hasKey(PREFIX + key) ? file.texts(PREFIX + key).toArray(String[]::new) : new String[0];
+        return file.hasKey(PREFIX + key) ? file.strings(PREFIX + key).toArray(String[]::new) : new String[0];
     }
 
     private static float[] floats(GgufFile file, String key) {
         if (!file.hasKey(PREFIX + key)) {
             return new float[0];
         }
-        GgufValue.Numbers numbers = file.numbers(PREFIX + key);
+        GgufValue.NumberArray numbers = file.numbers(PREFIX + key);
         float[] values = new float[numbers.size()];
         for (int i = 0; i < values.length; i++) {
-            values[i] = (float) numbers.real(i);
+            values[i] = (float) numbers.number(i);
         }
         return values;
     }
@@ -147,10 +147,10 @@ public final class Tokenizers {
         if (!file.hasKey(PREFIX + key)) {
             return new int[0];
         }
-        GgufValue.Numbers numbers = file.numbers(PREFIX + key);
+        GgufValue.NumberArray numbers = file.numbers(PREFIX + key);
         int[] values = new int[numbers.size()];
         for (int i = 0; i < values.length; i++) {
-            values[i] = (int) numbers.whole(i);
+            values[i] = (int) numbers.integer(i);
         }
         return values;
     }

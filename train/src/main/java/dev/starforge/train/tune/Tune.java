@@ -187,11 +187,11 @@ public final class Tune {
     private Sizes sizes() {
         try (ModelFiles files = ModelFiles.open(setup.model())) {
             long parameters = files.tensors().stream()
-                    .map(ModelFiles.Stored::shape)
+                    .map(ModelFiles.TensorInfo::shape)
                     .mapToLong(Shape::size)
                     .sum();
             return new Sizes(
-                    parameters, Trainable.shapes(files, setup.place().device()).context());
+                    parameters, Trainable.shapes(files, setup.place().device()).contextLength());
         }
     }
 

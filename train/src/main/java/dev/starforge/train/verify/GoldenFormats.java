@@ -1,12 +1,12 @@
 package dev.starforge.train.verify;
 
-import dev.starforge.model.Config;
+import dev.starforge.model.JsonConfig;
 import dev.starforge.model.KvCache;
 import dev.starforge.model.Model;
 import dev.starforge.model.file.SafetensorsFile;
 import dev.starforge.model.generate.Generator;
 import dev.starforge.model.generate.Sampler;
-import dev.starforge.model.generate.Sampling;
+import dev.starforge.model.generate.SamplingParams;
 import dev.starforge.model.gguf.GgufFile;
 import dev.starforge.model.kv.Batches;
 import dev.starforge.model.load.ModelFiles;
@@ -42,15 +42,15 @@ final class GoldenFormats {
     /** Probabilities are float32 sums of up to a vocabulary of terms on both sides. */
     private static final double SAMPLING_TOLERANCE = 1e-6;
 
-    static final Map<String, Sampling> SAMPLINGS = new TreeMap<>(Map.of(
-            "temperature_0.7", Sampling.PLAIN.withTemperature(0.7),
-            "top_k_20", Sampling.PLAIN.withTopK(20),
-            "top_p_0.9", Sampling.PLAIN.withTopP(0.9),
-            "min_p_0.1", Sampling.PLAIN.withMinP(0.1),
-            "typical_0.8", Sampling.PLAIN.withTypicalP(0.8),
-            "repetition_1.3", Sampling.PLAIN.withRepetitionPenalty(1.3),
+    static final Map<String, SamplingParams> SAMPLINGS = new TreeMap<>(Map.of(
+            "temperature_0.7", SamplingParams.PLAIN.withTemperature(0.7),
+            "top_k_20", SamplingParams.PLAIN.withTopK(20),
+            "top_p_0.9", SamplingParams.PLAIN.withTopP(0.9),
+            "min_p_0.1", SamplingParams.PLAIN.withMinP(0.1),
+            "typical_0.8", SamplingParams.PLAIN.withTypicalP(0.8),
+            "repetition_1.3", SamplingParams.PLAIN.withRepetitionPenalty(1.3),
             "chain_rep_temp_topk_topp",
-                    Sampling.PLAIN
+                    SamplingParams.PLAIN
                             .withRepetitionPenalty(1.3)
                             .withTemperature(0.7)
                             .withTopK(20)
@@ -132,7 +132,7 @@ final class GoldenFormats {
      */
     static ObjectNode gguf(Path folder, String type, Device device, Precision precision, Fallback fallback) {
         Path path = folder.resolve("micro-" + type + ".gguf");
-        Config facts = Config.read(folder.resolve("expected.json"));
+        JsonConfig facts = JsonConfig.read(folder.resolve("expected.json"));
         int[] prompt = whole(facts.numbers("prompt"));
         ObjectNode report = Jackson.object().put("type", type);
         try (SafetensorsFile expected = SafetensorsFile.open(folder.resolve("expected.safetensors"));
@@ -186,7 +186,7 @@ final class GoldenFormats {
             Precision precision,
             Fallback fallback,
             int[] prompt,
-            Config facts,
+            JsonConfig facts,
             String type) {
         int[] wanted = whole(facts.section("greedy").numbers(type));
         int[] same = {0};

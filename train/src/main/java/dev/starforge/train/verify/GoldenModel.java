@@ -1,6 +1,6 @@
 package dev.starforge.train.verify;
 
-import dev.starforge.model.Config;
+import dev.starforge.model.JsonConfig;
 import dev.starforge.model.KvCache;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelException;
@@ -38,19 +38,19 @@ import tools.jackson.databind.node.ObjectNode;
 final class GoldenModel {
     private final Path folder;
     private final Device device;
-    private final Config facts;
+    private final JsonConfig facts;
     private final Precision precision;
     private final Fallback fallback;
     private final Tolerances tolerances;
     private final Routes routes;
-    private final List<SafetensorsFile.Entry> computed = new ArrayList<>();
+    private final List<SafetensorsFile.SafetensorsData> computed = new ArrayList<>();
     private final ObjectNode report = Jackson.object();
     private boolean pass = true;
 
     GoldenModel(Path folder, Device device, Precision precision, Fallback fallback, Tolerances tolerances) {
         this.folder = folder;
         this.device = device;
-        this.facts = Config.read(folder.resolve("expected.json"));
+        this.facts = JsonConfig.read(folder.resolve("expected.json"));
         this.precision = precision.withRotary(rotary(facts));
         this.fallback = fallback;
         this.tolerances = tolerances;
@@ -61,17 +61,17 @@ final class GoldenModel {
      * The reference results come from models that were cast to their file's type and back, rotary frequencies included
      * (docs/adr/0003). Loading such a file for use keeps them in float32.
      */
-    private static DType rotary(Config facts) {
-        return switch (facts.text("dtype", "torch.float32")) {
+    private static DType rotary(JsonConfig facts) {
+        return switch (facts.string("dtype", "torch.float32")) {
             case "torch.float32" -> DType.F32;
             case "torch.bfloat16" -> DType.BF16;
             case "torch.float16" -> DType.F16;
-            default -> throw facts.wrong("dtype", "torch.float32, torch.bfloat16 or torch.float16");
+            default -> throw facts.invalid("dtype", "torch.float32, torch.bfloat16 or torch.float16");
         };
     }
 
     /** What was computed, under the names of {@code expected.safetensors}. */
-    List<SafetensorsFile.Entry> computed() {
+    List<SafetensorsFile.SafetensorsData> computed() {
         return computed;
     }
 
@@ -151,7 +151,7 @@ final class GoldenModel {
         float[] endings = new float[size];
         int end = 0;
         for (int i = 0; i < sequences.size(); i++) {
-            end += sequences.get(i).length * model.facts().vocabulary();
+            end += sequences.get(i).length * model.info().vocabSize();
             System.arraycopy(all, end - each, endings, i * each, each);
         }
         return endings;
@@ -159,8 +159,8 @@ final class GoldenModel {
 
     /** The same model as llama.cpp converted it. Its format has no place for two architectures' sliding windows. */
     private void verifyGguf(String field, Precision kept, float[] wanted, List<int[]> sequences, double range) {
-        Config config = Config.read(folder.resolve("config.json"));
-        boolean carried = !List.of("starcoder2", "mistral").contains(config.text("model_type"));
+        JsonConfig config = JsonConfig.read(folder.resolve("config.json"));
+        boolean carried = !List.of("starcoder2", "mistral").contains(config.string("model_type"));
         int rows = carried ? Integer.MAX_VALUE : config.size("sliding_window", Integer.MAX_VALUE);
         try (Scope weights = new Scope(device);
                 ModelFiles gguf = ModelFiles.open(folder.resolve("model.gguf"))) {
@@ -170,7 +170,7 @@ final class GoldenModel {
                 throw new ModelException(
                         folder.resolve("model.gguf"), "gives " + ours.length + " logits, expected " + wanted.length);
             }
-            int vocabulary = model.facts().vocabulary();
+            int vocabulary = model.info().vocabSize();
             int at = 0;
             double worst = 0;
             for (int[] sequence : sequences) {
@@ -231,7 +231,7 @@ final class GoldenModel {
      */
     private static int comparable(Model model, int from, int to) {
         for (int length = from; length < to; length++) {
-            if (model.regime(length) != model.regime(from)) {
+            if (model.ropeRegime(length) != model.ropeRegime(from)) {
                 return length;
             }
         }
@@ -315,7 +315,7 @@ final class GoldenModel {
     }
 
     private Trainer trainer(Model model, Map<String, Tensor> parameters) {
-        Config train = facts.section("train");
+        JsonConfig train = facts.section("train");
         double[] betas = train.numbers("betas");
         TrainerSettings settings = TrainerSettings.plain(
                 betas[0],
@@ -364,12 +364,14 @@ final class GoldenModel {
 
     private void keep(String name, SafetensorsFile expected, float[] values) {
         checkSize(name, expected, values.length);
-        computed.add(SafetensorsFile.Entry.of(name, expected.tensor(name).shape(), values));
+        computed.add(
+                SafetensorsFile.SafetensorsData.of(name, expected.tensor(name).shape(), values));
     }
 
     private void keep(String name, SafetensorsFile expected, int[] values) {
         checkSize(name, expected, values.length);
-        computed.add(SafetensorsFile.Entry.of(name, expected.tensor(name).shape(), values));
+        computed.add(
+                SafetensorsFile.SafetensorsData.of(name, expected.tensor(name).shape(), values));
     }
 
     private static void checkSize(String name, SafetensorsFile expected, int size) {

@@ -2,9 +2,9 @@ package dev.starforge.train.verify;
 
 import dev.starforge.model.Model;
 import dev.starforge.model.generate.Engine;
-import dev.starforge.model.generate.Engine.Choice;
-import dev.starforge.model.generate.Engine.Piece;
-import dev.starforge.model.generate.Sampling;
+import dev.starforge.model.generate.Engine.RowSampling;
+import dev.starforge.model.generate.Engine.SequenceChunk;
+import dev.starforge.model.generate.SamplingParams;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.device.Device;
@@ -58,7 +58,7 @@ final class SharedSteps {
     private List<int[]> texts(List<int[]> prompts, int count, String salt) {
         List<int[]> texts = new ArrayList<>(prompts);
         List<Engine.Sequence> all = new ArrayList<>();
-        prompts.forEach(prompt -> all.add(engine.open(Engine.Adapter.BASE, salt, prompt)));
+        prompts.forEach(prompt -> all.add(engine.open(Engine.AdapterSlot.BASE, salt, prompt)));
         int first = 0; // that still runs
         for (int round = 0; round < count; round++) {
             List<Engine.Sequence> running = all.subList(first, all.size());
@@ -66,7 +66,7 @@ final class SharedSteps {
                     ? step(running)
                     : running.stream().mapToInt(each -> step(List.of(each))[0]).toArray();
             for (int i = 0; i < tokens.length; i++) {
-                running.get(i).add(tokens[i]);
+                running.get(i).append(tokens[i]);
                 int[] text = texts.get(first + i);
                 texts.set(first + i, Arrays.copyOf(text, text.length + 1));
                 texts.get(first + i)[text.length] = tokens[i];
@@ -80,10 +80,10 @@ final class SharedSteps {
     }
 
     private int[] step(List<Engine.Sequence> running) {
-        List<Piece> pieces =
-                running.stream().map(s -> new Piece(s, s.pending(), 1)).toList();
-        List<Choice> greedy = running.stream()
-                .map(s -> new Choice(Sampling.GREEDY, s.length(), Decoding.NO_HISTORY))
+        List<SequenceChunk> pieces =
+                running.stream().map(s -> new SequenceChunk(s, s.pending(), 1)).toList();
+        List<RowSampling> greedy = running.stream()
+                .map(s -> new RowSampling(SamplingParams.GREEDY, s.length(), Decoding.NO_HISTORY))
                 .toList();
         return engine.step(pieces, greedy, 0).tokens();
     }

@@ -18,7 +18,7 @@ import org.jspecify.annotations.Nullable;
  * The logits of one text, [T, V], read in order. The layers run once, at the first read; the product with the vocabulary,
  * whose result may be larger than memory, runs for some rows at a time as they are asked for.
  */
-public final class StreamedLogits implements SafetensorsWriter.Body {
+public final class StreamedLogits implements SafetensorsWriter.ElementWriter {
     private static final String IN_ORDER = "logits: expected to be read in order, from the first row";
 
     private final Model model;
@@ -38,12 +38,12 @@ public final class StreamedLogits implements SafetensorsWriter.Body {
         this.ops = ops;
         this.step = step;
         this.ids = ids;
-        vocabulary = model.facts().vocabulary();
+        vocabulary = model.info().vocabSize();
         rowsAtOnce = Math.max(1, elements / vocabulary);
     }
 
-    public SafetensorsWriter.Entry entry(String name) {
-        return new SafetensorsWriter.Entry(name, DType.F32.name(), shape(), this);
+    public SafetensorsWriter.SafetensorsEntry entry(String name) {
+        return new SafetensorsWriter.SafetensorsEntry(name, DType.F32.name(), shape(), this);
     }
 
     private Shape shape() {
@@ -54,7 +54,8 @@ public final class StreamedLogits implements SafetensorsWriter.Body {
     public void put(long first, int count, ByteBuffer into) {
         if (first == 0) {
             step.mark();
-            hidden = step.within(() -> model.hidden(ops, Batches.packed(model, step, List.of(ids)), KvCache.NONE));
+            hidden =
+                    step.within(() -> model.hiddenStates(ops, Batches.packed(model, step, List.of(ids)), KvCache.NONE));
         }
         for (long at = first; at < first + count; ) {
             if (at / vocabulary >= endRow) {

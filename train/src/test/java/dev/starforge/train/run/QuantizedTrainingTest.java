@@ -10,7 +10,7 @@ import dev.starforge.model.Quantization;
 import dev.starforge.model.kv.Batches;
 import dev.starforge.model.load.ModelFiles;
 import dev.starforge.model.lora.LoraAdapter;
-import dev.starforge.model.lora.LoraSettings;
+import dev.starforge.model.lora.LoraConfig;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
@@ -68,12 +68,12 @@ final class QuantizedTrainingTest {
             LoraAdapter adapter,
             Model model)
             implements AutoCloseable {
-        static Trained open(String name, String quantization, LoraSettings lora, Device device, Precision precision) {
+        static Trained open(String name, String quantization, LoraConfig lora, Device device, Precision precision) {
             ModelFiles files = ModelFiles.open(Tiny.GOLDEN.resolve(name));
             Quantization base = Quantization.parse(quantization);
             Scope scope = new Scope(device);
             LoraAdapter adapter = LoraAdapter.create(lora, 7, scope);
-            Model model = files.asBase(base).load(scope, precision, adapter);
+            Model model = files.quantized(base).load(scope, precision, adapter);
             return new Trained(device, files, base, precision, scope, adapter, model);
         }
 
@@ -130,20 +130,20 @@ final class QuantizedTrainingTest {
         return Selection.choose("reference").backend().open(new DeviceOptions(0, 1, Path.of("unused")));
     }
 
-    private static LoraSettings lora(String model, boolean stabilized, boolean dora) {
+    private static LoraConfig lora(String model, boolean stabilized, boolean dora) {
         String architecture = model.replaceAll("-.*", "").replaceAll("llama\\d", "llama");
-        List<String> targets = new ArrayList<>(LoraSettings.automatic(architecture));
+        List<String> targets = new ArrayList<>(LoraConfig.automatic(architecture));
         if (MIXTURES.contains(model) && !dora) {
-            targets.add(LoraSettings.EXPERTS);
+            targets.add(LoraConfig.EXPERTS);
         }
-        return new LoraSettings(4, 8, 0, targets, false, stabilized, dora);
+        return new LoraConfig(4, 8, 0, targets, false, stabilized, dora);
     }
 
     @ParameterizedTest
     @MethodSource("architectures")
     void gradientsAreThoseOfTheDecodedBase(String model, String base, boolean stabilized, boolean dora) {
         List<Example> examples = Tiny.examples(13, 6);
-        LoraSettings lora = lora(model, stabilized, dora);
+        LoraConfig lora = lora(model, stabilized, dora);
         double loss;
         Map<String, float[]> gradients;
         try (Trained decoded = Trained.open(model, base, lora, reference(), Precision.FLOAT32)
@@ -187,7 +187,7 @@ final class QuantizedTrainingTest {
         try (Trained trained = Trained.open(model, base, lora(model, stabilized, dora), Tiny.cpu(2), STORED);
                 Scope weights = new Scope(trained.device());
                 Scope step = new Scope(trained.device())) {
-            Model plain = trained.files().asBase(trained.base()).load(weights, STORED);
+            Model plain = trained.files().quantized(trained.base()).load(weights, STORED);
             var ops = trained.device().ops(step, STORED, Fallback.FORBIDDEN);
             List<int[]> texts = Tiny.examples(20, 3).stream().map(Example::ids).toList();
             float[] expected =
@@ -228,7 +228,7 @@ final class QuantizedTrainingTest {
 
     @Test
     void aTargetThatIsNoProjectionIsNamed() {
-        LoraSettings settings = new LoraSettings(4, 8, 0, List.of("q_proj", "gate_proj"), true, false, false);
+        LoraConfig settings = new LoraConfig(4, 8, 0, List.of("q_proj", "gate_proj"), true, false, false);
         assertThatThrownBy(() -> Trained.open("starcoder2", "nf4-double", settings, Tiny.cpu(1), STORED)
                         .close())
                 .isInstanceOf(ModelException.class)
@@ -241,7 +241,7 @@ final class QuantizedTrainingTest {
     @CsvSource({"none, BF16", "none, F16", "nf4-double, BF16"})
     void sixteenBitsAreForKeepingOnly(String base, DType dtype) {
         List<Example> examples = Tiny.examples(13, 6);
-        LoraSettings lora = lora("starcoder2", false, false);
+        LoraConfig lora = lora("starcoder2", false, false);
         Precision precision = Precision.FLOAT32.withStorage(dtype).withWeightsAsStored();
         List<Double> losses = new ArrayList<>();
         List<Map<String, float[]>> gradients = new ArrayList<>();
@@ -280,13 +280,13 @@ final class QuantizedTrainingTest {
         List<Map<String, float[]>> gradients = new ArrayList<>();
         for (boolean decoded : new boolean[] {true, false}) {
             try (Device device = decoded ? reference() : Tiny.cpu(2);
-                    ModelFiles files = ModelFiles.open(file).asBase(Quantization.NONE);
+                    ModelFiles files = ModelFiles.open(file).quantized(Quantization.NONE);
                     Scope scope = new Scope(device);
                     LoraAdapter adapter = LoraAdapter.create(lora("llama2", false, false), 7, scope)) {
                 Precision precision = decoded ? Precision.FLOAT32 : STORED;
                 Model model = files.load(scope, precision, adapter);
                 long stored = files.tensors().stream()
-                        .mapToLong(ModelFiles.Stored::bytes)
+                        .mapToLong(ModelFiles.TensorInfo::bytes)
                         .sum();
                 long parameters = adapter.parameters().values().stream()
                         .mapToLong(Tensor::bytes)

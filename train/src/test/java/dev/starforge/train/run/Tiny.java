@@ -3,7 +3,7 @@ package dev.starforge.train.run;
 import dev.starforge.model.Model;
 import dev.starforge.model.load.ModelFiles;
 import dev.starforge.model.lora.LoraAdapter;
-import dev.starforge.model.lora.LoraSettings;
+import dev.starforge.model.lora.LoraConfig;
 import dev.starforge.tensor.Philox;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
@@ -27,15 +27,15 @@ public record Tiny(Device device, ModelFiles files, Scope scope, LoraAdapter ada
         return Selection.choose("cpu").backend().open(new DeviceOptions(0, threads, Path.of("unused")));
     }
 
-    public static LoraSettings lora(boolean dora) {
-        return new LoraSettings(4, 8, 0, LoraSettings.automatic("starcoder2"), true, false, dora);
+    public static LoraConfig lora(boolean dora) {
+        return new LoraConfig(4, 8, 0, LoraConfig.automatic("starcoder2"), true, false, dora);
     }
 
     public static Tiny open(int threads, boolean dora) {
         return open(STARCODER, threads, lora(dora));
     }
 
-    public static Tiny open(Path folder, int threads, LoraSettings lora) {
+    public static Tiny open(Path folder, int threads, LoraConfig lora) {
         Device device = cpu(threads);
         ModelFiles files = ModelFiles.open(folder);
         Scope scope = new Scope(device);

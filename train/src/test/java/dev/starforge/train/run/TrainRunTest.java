@@ -217,14 +217,15 @@ final class TrainRunTest {
     void stepsThatAreNotFiniteAreSkippedAndSeveralEndTheRun() throws IOException {
         Path broken = Files.createDirectories(folder.resolve("broken"));
         Files.copy(Tiny.STARCODER.resolve("config.json"), broken.resolve("config.json"));
-        List<SafetensorsFile.Entry> entries = new ArrayList<>();
+        List<SafetensorsFile.SafetensorsData> entries = new ArrayList<>();
         try (SafetensorsFile file = SafetensorsFile.open(Tiny.STARCODER.resolve("model.safetensors"))) {
             for (String name : file.tensors().keySet()) {
                 float[] values = file.readFloats(name);
                 if (name.equals("model.norm.weight")) {
                     values[0] = Float.NaN;
                 }
-                entries.add(SafetensorsFile.Entry.of(name, file.tensor(name).shape(), values));
+                entries.add(SafetensorsFile.SafetensorsData.of(
+                        name, file.tensor(name).shape(), values));
             }
         }
         SafetensorsFile.write(broken.resolve("model.safetensors"), entries);

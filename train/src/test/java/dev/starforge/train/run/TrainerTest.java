@@ -9,7 +9,7 @@ import dev.starforge.model.ModelException;
 import dev.starforge.model.Parameter;
 import dev.starforge.model.kv.Batches;
 import dev.starforge.model.load.ModelFiles;
-import dev.starforge.model.lora.LoraSettings;
+import dev.starforge.model.lora.LoraConfig;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Tensor;
@@ -302,9 +302,8 @@ final class TrainerTest {
         try (Tiny tiny = Tiny.open(2, false)) {
             plain.requireSameBits(Outcome.of(tiny, scaled, batches, 4));
         }
-        List<String> targets = LoraSettings.automatic("starcoder2");
-        try (Tiny tiny = Tiny.open(
-                        Tiny.STARCODER, 2, new LoraSettings(4, 8000, 0, targets, true, false, false)); // steep
+        List<String> targets = LoraConfig.automatic("starcoder2");
+        try (Tiny tiny = Tiny.open(Tiny.STARCODER, 2, new LoraConfig(4, 8000, 0, targets, true, false, false)); // steep
                 Trainer trainer = tiny.trainer(scaled)) {
             trainer.lossScale().restore(0x1p120, 7);
             int skipped = 0;
@@ -398,7 +397,7 @@ final class TrainerTest {
 
     @Test
     void aTargetThatIsNoProjectionIsNamed() {
-        LoraSettings settings = new LoraSettings(4, 8, 0, List.of("q_proj", "gate_proj"), true, false, false);
+        LoraConfig settings = new LoraConfig(4, 8, 0, List.of("q_proj", "gate_proj"), true, false, false);
         assertThatThrownBy(() -> Tiny.open(Tiny.STARCODER, 1, settings).close())
                 .isInstanceOf(ModelException.class)
                 .hasMessageContaining("gate_proj")

@@ -24,10 +24,10 @@ import java.util.regex.Pattern;
  * is computed does not depend on what fits a block. Of what is not quantized only quantized types count as stored; the rest
  * is the loader's to choose.
  *
- * <p>{@link Planes} take one pass. Floats of double quantization need all magnitudes of a matrix before the first, hence a
+ * <p>{@link PlaneEncoder} take one pass. Floats of double quantization need all magnitudes of a matrix before the first, hence a
  * pass of its own.
  */
-public final class QuantizedSource implements WeightSource {
+public final class QuantizingSource implements WeightSource {
     private static final Pattern PROJECTION = Pattern.compile(
             "(?!.*\\.(shared_expert_)?gate\\.weight$)" + "(model\\.layers|transformer\\.h)\\.\\d+\\..+\\.weight");
 
@@ -41,17 +41,17 @@ public final class QuantizedSource implements WeightSource {
     private String doubledName = "";
     private float[] doubled = {};
 
-    public QuantizedSource(WeightSource source, Quantization quantization) {
+    public QuantizingSource(WeightSource source, Quantization quantization) {
         this.source = source;
         this.quantization = quantization;
     }
 
     @Override
-    public boolean rounds(String name) {
+    public boolean changesValues(String name) {
         return !quantization.equals(Quantization.NONE)
                 && PROJECTION.matcher(name).matches()
                 && source.shape(name).rank() == 2
-                && source.stored(name).filter(DType::isQuantized).isEmpty();
+                && source.storedType(name).filter(DType::isQuantized).isEmpty();
     }
 
     @Override
@@ -65,30 +65,30 @@ public final class QuantizedSource implements WeightSource {
     }
 
     @Override
-    public boolean holds(String name, Shape wanted) {
-        return source.holds(name, wanted);
+    public boolean has(String name, Shape wanted) {
+        return source.has(name, wanted);
     }
 
     @Override
-    public Optional<DType> stored(String name) {
-        if (!rounds(name)) {
-            return source.stored(name).filter(DType::isQuantized);
+    public Optional<DType> storedType(String name) {
+        if (!changesValues(name)) {
+            return source.storedType(name).filter(DType::isQuantized);
         }
         return Optional.of(quantization.storage(source.shape(name).last()));
     }
 
     @Override
     public Optional<FileRegion> region(String name) {
-        return rounds(name) ? Optional.empty() : source.region(name);
+        return changesValues(name) ? Optional.empty() : source.region(name);
     }
 
     @Override
     public void readRows(String name, long first, ByteBuffer into) {
-        if (!rounds(name)) {
+        if (!changesValues(name)) {
             source.readRows(name, first, into);
             return;
         }
-        DType type = stored(name).orElseThrow();
+        DType type = storedType(name).orElseThrow();
         int width = Math.toIntExact(source.shape(name).last());
         int rows = Math.toIntExact(into.remaining() / type.bytes(width));
         ByteBuffer out = into.slice().order(ByteOrder.LITTLE_ENDIAN);
@@ -104,8 +104,8 @@ public final class QuantizedSource implements WeightSource {
 
     @Override
     public void readPlanes(String name, Consumer<ByteBuffer> piece) {
-        if (rounds(name)) {
-            Planes.encode(source, name, new Spec(stored(name).orElseThrow(), shape(name)), piece);
+        if (changesValues(name)) {
+            PlaneEncoder.encode(source, name, new Spec(storedType(name).orElseThrow(), shape(name)), piece);
         } else {
             source.readPlanes(name, piece);
         }
@@ -113,7 +113,7 @@ public final class QuantizedSource implements WeightSource {
 
     @Override
     public void read(String name, long first, float[] out, int count) {
-        if (!rounds(name)) {
+        if (!changesValues(name)) {
             readFloats(name, first, out, count);
             return;
         }

@@ -9,9 +9,9 @@ import java.nio.file.Path;
  * @param steps that are done
  * @param end why it ended
  */
-public record Trained(Path run, long steps, End end) {
+public record TrainResult(Path run, long steps, TrainOutcome outcome) {
     /** Why a run ended. */
-    public enum End {
+    public enum TrainOutcome {
         /** All steps are done. */
         FINISHED,
         /** The validation loss no longer fell. */

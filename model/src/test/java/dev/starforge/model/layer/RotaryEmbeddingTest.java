@@ -2,7 +2,7 @@ package dev.starforge.model.layer;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.starforge.model.Config;
+import dev.starforge.model.JsonConfig;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -11,7 +11,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Rotary frequencies as configs spell them. */
-final class RotaryTest {
+final class RotaryEmbeddingTest {
     @TempDir
     Path folder;
 
@@ -25,8 +25,10 @@ final class RotaryTest {
                 older, "{\"rope_theta\": 5e5, \"rope_scaling\": {\"rope_type\": \"llama3\", " + scaling + "}}");
         Files.writeString(
                 newer, "{\"rope_parameters\": {\"rope_theta\": 5e5, \"rope_type\": \"llama3\", " + scaling + "}}");
-        float[] frequencies = Rotary.Scaling.of(Config.read(newer), 16).frequencies(0);
-        assertThat(Rotary.Scaling.of(Config.read(older), 16).frequencies(0)).isEqualTo(frequencies);
+        float[] frequencies =
+                RotaryEmbedding.RopeScaling.of(JsonConfig.read(newer), 16).frequencies(0);
+        assertThat(RotaryEmbedding.RopeScaling.of(JsonConfig.read(older), 16).frequencies(0))
+                .isEqualTo(frequencies);
         double kept = (16 / (2 * Math.PI) - 1) / 3; // frequency 1 lies inside the blended band
         assertThat(frequencies[0]).isCloseTo((float) ((1 - kept) / 8 + kept), Offset.offset(1e-7f));
         assertThat(frequencies[7]).isCloseTo((float) (Math.pow(5e5, -14 / 16.0) / 8), Offset.offset(1e-12f));

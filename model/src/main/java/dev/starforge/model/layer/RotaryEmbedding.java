@@ -1,6 +1,6 @@
 package dev.starforge.model.layer;
 
-import dev.starforge.model.Config;
+import dev.starforge.model.JsonConfig;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.op.Batch;
 import dev.starforge.tensor.op.Ops;
@@ -12,31 +12,31 @@ import java.util.Map;
  * {@code rope_theta} and {@code rope_scaling}. Some scalings change with the length of the text: each stretch of lengths
  * with the same frequencies is a regime, and what was cached in one is of no use in another.
  */
-public final class Rotary {
-    private final Scaling scaling;
-    private final Weights weights;
+public final class RotaryEmbedding {
+    private final RopeScaling scaling;
+    private final WeightLoader weights;
     private final Map<Integer, Tensor> tables = new HashMap<>();
 
-    private Rotary(Scaling scaling, Weights weights) {
+    private RotaryEmbedding(RopeScaling scaling, WeightLoader weights) {
         this.scaling = scaling;
         this.weights = weights;
         table(0);
     }
 
     /** For heads of which the first {@code dims} dimensions are rotated. */
-    public static Rotary load(Config config, int dims, Weights weights) {
-        return new Rotary(Scaling.of(config, dims), weights);
+    public static RotaryEmbedding load(JsonConfig config, int dims, WeightLoader weights) {
+        return new RotaryEmbedding(RopeScaling.of(config, dims), weights);
     }
 
     /** How long a text may be: what the model was made for, or what its scaling stretches that to. */
-    public static int context(Config config) {
+    public static int contextLength(JsonConfig config) {
         int made = config.size("max_position_embeddings");
         String section = config.has("rope_parameters") ? "rope_parameters" : "rope_scaling";
         if (!config.has(section)) {
             return made;
         }
-        Config rope = config.section(section);
-        String type = rope.text("rope_type", rope.text("type", "default"));
+        JsonConfig rope = config.section(section);
+        String type = rope.string("rope_type", rope.string("type", "default"));
         if (!type.equals("yarn") && !type.equals("linear")) {
             return made;
         }
@@ -45,22 +45,22 @@ public final class Rotary {
     }
 
     /** Where the config speaks of it: {@code rope_parameters}, the older {@code rope_scaling}, or the config itself. */
-    public static Config section(Config config) {
+    public static JsonConfig section(JsonConfig config) {
         return config.has("rope_parameters")
                 ? config.section("rope_parameters")
                 : config.has("rope_scaling") ? config.section("rope_scaling") : config;
     }
 
     /** The base of the frequencies. */
-    public static double theta(Config config) {
+    public static double theta(JsonConfig config) {
         double older = config.number("rope_theta", config.number("rotary_emb_base", 10000));
         return config.has("rope_parameters") ? section(config).number("rope_theta", older) : older;
     }
 
     /** What plain frequencies are divided by, in the first regime. */
-    public static float[] divisors(Config config, int dims) {
-        float[] plain = Scaling.plain(theta(config), dims);
-        float[] scaled = Scaling.of(config, dims).frequencies(0);
+    public static float[] frequencyDivisors(JsonConfig config, int dims) {
+        float[] plain = RopeScaling.plain(theta(config), dims);
+        float[] scaled = RopeScaling.of(config, dims).frequencies(0);
         for (int i = 0; i < plain.length; i++) {
             plain[i] /= scaled[i];
         }
@@ -68,24 +68,24 @@ public final class Rotary {
     }
 
     /** What rotated vectors are multiplied with. */
-    public static float magnitude(Config config, int dims) {
-        return Scaling.of(config, dims).magnitude();
+    public static float attentionFactor(JsonConfig config, int dims) {
+        return RopeScaling.of(config, dims).attentionFactor();
     }
 
     /** The share of a head's dimensions that are rotated. */
-    public static double share(Config config) {
-        Config rope = config.has("rope_parameters") ? config.section("rope_parameters") : config;
+    public static double partialRotaryFactor(JsonConfig config) {
+        JsonConfig rope = config.has("rope_parameters") ? config.section("rope_parameters") : config;
         return rope.number("partial_rotary_factor", config.number("partial_rotary_factor", 1));
     }
 
     /** What scores are multiplied with besides 1 / sqrt(D) where YaRN asks for it (DeepSeek-AI 2024). */
-    public static double sharpening(Config config) {
+    public static double yarnScoreScale(JsonConfig config) {
         String section = config.has("rope_parameters") ? "rope_parameters" : "rope_scaling";
         if (!config.has(section) || config.section(section).isUnset("mscale_all_dim")) {
             return 1;
         }
-        Config rope = config.section(section);
-        double sharpness = Yarn.sharpness(rope.number("factor"), rope.number("mscale_all_dim"));
+        JsonConfig rope = config.section(section);
+        double sharpness = Yarn.mscale(rope.number("factor"), rope.number("mscale_all_dim"));
         return sharpness * sharpness;
     }
 
@@ -98,7 +98,7 @@ public final class Rotary {
 
     /** x[N, H, D] rotated by its positions. */
     public Tensor rotate(Ops ops, Tensor x, Batch batch) {
-        return ops.rope(x, batch.positions(), table(batch.regime()), scaling.magnitude());
+        return ops.rope(x, batch.positions(), table(batch.regime()), scaling.attentionFactor());
     }
 
     /** Only the first regime's table is there when a program casts a model; those of others are made when they are needed. */
@@ -109,8 +109,8 @@ public final class Rotary {
     }
 
     /** Frequencies by regime, computed in float32 where HF does, so that long positions agree. */
-    interface Scaling {
-        int MOST_DIMS = 1 << 16;
+    interface RopeScaling {
+        int MAX_DIMS = 1 << 16;
 
         float[] frequencies(int regime);
 
@@ -118,30 +118,30 @@ public final class Rotary {
             return 0;
         }
 
-        default float magnitude() {
+        default float attentionFactor() {
             return 1;
         }
 
-        static Scaling of(Config config, int dims) {
-            if (dims < 2 || dims % 2 != 0 || dims > MOST_DIMS) {
-                throw config.wrong(
-                        "head_dim", "heads of which 2 to " + MOST_DIMS + " dimensions turn, in pairs, not " + dims);
+        static RopeScaling of(JsonConfig config, int dims) {
+            if (dims < 2 || dims % 2 != 0 || dims > MAX_DIMS) {
+                throw config.invalid(
+                        "head_dim", "heads of which 2 to " + MAX_DIMS + " dimensions turn, in pairs, not " + dims);
             }
             boolean scaled = config.has("rope_parameters") || config.has("rope_scaling");
             return of(config, section(config), scaled, theta(config), dims);
         }
 
-        private static Scaling of(Config config, Config rope, boolean scaled, double theta, int dims) {
-            String type = scaled ? rope.text("rope_type", rope.text("type", "default")) : "default";
+        private static RopeScaling of(JsonConfig config, JsonConfig rope, boolean scaled, double theta, int dims) {
+            String type = scaled ? rope.string("rope_type", rope.string("type", "default")) : "default";
             return switch (type) {
                 case "default" -> regime -> plain(theta, dims);
                 case "linear" -> linear(theta, dims, rope.number("factor"));
                 case "dynamic" ->
-                    new Dynamic(theta, dims, rope.number("factor"), config.size("max_position_embeddings"));
+                    new DynamicNtk(theta, dims, rope.number("factor"), config.size("max_position_embeddings"));
                 case "llama3" -> llama3(rope, plain(theta, dims));
                 case "yarn" -> Yarn.of(config, rope, theta, dims);
                 case "longrope", "su" -> LongRope.of(config, rope, theta, dims);
-                default -> throw rope.wrong("rope_type", "default, linear, dynamic, llama3, yarn or longrope");
+                default -> throw rope.invalid("rope_type", "default, linear, dynamic, llama3, yarn or longrope");
             };
         }
 
@@ -153,7 +153,7 @@ public final class Rotary {
             return frequencies;
         }
 
-        private static Scaling linear(double theta, int dims, double factor) {
+        private static RopeScaling linear(double theta, int dims, double factor) {
             float[] frequencies = plain(theta, dims);
             for (int i = 0; i < frequencies.length; i++) {
                 frequencies[i] /= (float) factor;
@@ -162,7 +162,7 @@ public final class Rotary {
         }
 
         /** Low frequencies divided by the factor, high ones kept, the band between blended (Grattafiori et al. 2024). */
-        private static Scaling llama3(Config rope, float[] frequencies) {
+        private static RopeScaling llama3(JsonConfig rope, float[] frequencies) {
             double factor = rope.number("factor");
             double low = rope.number("low_freq_factor");
             double high = rope.number("high_freq_factor");
@@ -178,7 +178,7 @@ public final class Rotary {
     }
 
     /** The base grows with the length beyond the context (NTK-aware); every such length is a regime. */
-    private record Dynamic(double theta, int dims, double factor, int context) implements Scaling {
+    private record DynamicNtk(double theta, int dims, double factor, int context) implements RopeScaling {
         @Override
         public int regime(int length) {
             return length <= context ? 0 : length;
@@ -188,15 +188,15 @@ public final class Rotary {
         public float[] frequencies(int regime) {
             double length = Math.max(regime, context);
             double grown = factor * length / context - (factor - 1);
-            return Scaling.plain(theta * StrictMath.pow(grown, dims / (dims - 2.0)), dims);
+            return RopeScaling.plain(theta * StrictMath.pow(grown, dims / (dims - 2.0)), dims);
         }
     }
 
     /** Interpolates slow dimensions, keeps fast ones, and sharpens attention a little (Peng et al. 2023). */
-    record Yarn(float[] table, float magnitude) implements Scaling {
-        static Yarn of(Config config, Config rope, double theta, int dims) {
-            if (!rope.flag("truncate", true)) {
-                throw rope.wrong("truncate", "true, since the other form is not supported");
+    record Yarn(float[] table, float magnitude) implements RopeScaling {
+        static Yarn of(JsonConfig config, JsonConfig rope, double theta, int dims) {
+            if (!rope.bool("truncate", true)) {
+                throw rope.invalid("truncate", "true, since the other form is not supported");
             }
             double factor = rope.number("factor");
             double context = rope.size("original_max_position_embeddings", config.size("max_position_embeddings"));
@@ -217,16 +217,16 @@ public final class Rotary {
             return dims * StrictMath.log(context / (rotations * 2 * Math.PI)) / (2 * StrictMath.log(theta));
         }
 
-        private static double attention(Config rope, double factor) {
+        private static double attention(JsonConfig rope, double factor) {
             if (rope.has("attention_factor")) {
                 return rope.number("attention_factor");
             }
             return rope.has("mscale") && rope.has("mscale_all_dim")
-                    ? sharpness(factor, rope.number("mscale")) / sharpness(factor, rope.number("mscale_all_dim"))
-                    : sharpness(factor, 1);
+                    ? mscale(factor, rope.number("mscale")) / mscale(factor, rope.number("mscale_all_dim"))
+                    : mscale(factor, 1);
         }
 
-        static double sharpness(double factor, double scale) {
+        static double mscale(double factor, double scale) {
             return factor <= 1 ? 1 : 0.1 * scale * StrictMath.log(factor) + 1;
         }
 
@@ -237,8 +237,8 @@ public final class Rotary {
     }
 
     /** Each frequency has two divisors, one within the original context and one beyond (Ding et al. 2024). */
-    private record LongRope(float[] within, float[] beyond, int context, float magnitude) implements Scaling {
-        static LongRope of(Config config, Config rope, double theta, int dims) {
+    private record LongRope(float[] within, float[] beyond, int context, float magnitude) implements RopeScaling {
+        static LongRope of(JsonConfig config, JsonConfig rope, double theta, int dims) {
             int context = rope.size(
                     "original_max_position_embeddings",
                     config.size("original_max_position_embeddings", config.size("max_position_embeddings")));
@@ -253,11 +253,11 @@ public final class Rotary {
                     (float) magnitude);
         }
 
-        private static float[] divided(Config rope, String key, double theta, int dims) {
+        private static float[] divided(JsonConfig rope, String key, double theta, int dims) {
             double[] divisors = rope.numbers(key);
             float[] frequencies = new float[dims / 2];
             if (divisors.length != frequencies.length) {
-                throw rope.wrong(key, frequencies.length + " numbers");
+                throw rope.invalid(key, frequencies.length + " numbers");
             }
             for (int i = 0; i < frequencies.length; i++) {
                 frequencies[i] = 1f / ((float) divisors[i] * (float) StrictMath.pow(theta, 2f * i / dims));

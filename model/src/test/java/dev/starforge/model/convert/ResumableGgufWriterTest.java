@@ -21,9 +21,10 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** A file that was begun is gone on with, and is the file that one process would have written. */
-final class GgufResumeTest {
+final class ResumableGgufWriterTest {
     private static final int TENSORS = 5;
-    private static final Map<String, GgufValue> METADATA = Map.of("general.architecture", GgufValue.text("starcoder2"));
+    private static final Map<String, GgufValue> METADATA =
+            Map.of("general.architecture", GgufValue.string("starcoder2"));
 
     @TempDir
     Path folder;
@@ -36,16 +37,16 @@ final class GgufResumeTest {
     }
 
     private List<String> write(Path out, String inputs, int killedAt, long betweenSyncs) {
-        List<GgufWriter.Entry> entries = new ArrayList<>();
+        List<GgufWriter.GgufEntry> entries = new ArrayList<>();
         for (int i = 0; i < TENSORS; i++) {
             int number = i;
-            GgufWriter.Entry made =
-                    GgufWriter.Entry.of("t" + i, BlockFormat.F32, Shape.of(3, 7), (first, values, count) -> {
+            GgufWriter.GgufEntry made =
+                    GgufWriter.GgufEntry.of("t" + i, BlockFormat.F32, Shape.of(3, 7), (first, values, count) -> {
                         for (int at = 0; at < count; at++) {
                             values[at] = number + (first + at) / 100f;
                         }
                     });
-            entries.add(new GgufWriter.Entry(made.name(), made.format(), made.shape(), to -> {
+            entries.add(new GgufWriter.GgufEntry(made.name(), made.format(), made.shape(), to -> {
                 made.body().write(to);
                 if (number == killedAt) {
                     throw new Killed();
@@ -53,7 +54,7 @@ final class GgufResumeTest {
                 written.add(made.name());
             }));
         }
-        return new GgufResume(out, METADATA, entries, inputs, betweenSyncs)
+        return new ResumableGgufWriter(out, METADATA, entries, inputs, betweenSyncs)
                 .write(entry -> "line of " + entry.name(), (name, done, total) -> {});
     }
 

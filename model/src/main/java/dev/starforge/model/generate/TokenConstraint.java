@@ -5,9 +5,9 @@ import java.util.Optional;
 
 /** Which tokens a text may go on with. */
 @FunctionalInterface
-public interface Constraint {
+public interface TokenConstraint {
     /** Any, always. */
-    Constraint NONE = _ -> Optional.empty();
+    TokenConstraint NONE = _ -> Optional.empty();
 
     /** The ids that may follow what was written since the prompt; nothing where any may, now and from then on. */
     Optional<BitSet> allowed(int... written);

@@ -6,7 +6,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.Quantization;
 import dev.starforge.model.layer.Adapter;
-import dev.starforge.model.layer.Weights;
+import dev.starforge.model.layer.WeightLoader;
 import dev.starforge.model.load.ModelFiles;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.FileRegion;
@@ -41,7 +41,7 @@ import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** A quantized base has the numbers of its format however it is read, and is never there whole. */
-final class QuantizedSourceTest {
+final class QuantizingSourceTest {
     private static final Path GOLDEN = Path.of("..", "golden");
     private static final String NAME = "model.layers.3.mlp.c_fc.weight";
 
@@ -91,7 +91,7 @@ final class QuantizedSourceTest {
         Shape shape = Shape.of(rows, columns);
         Drawn drawn = new Drawn(shape);
         float[] wanted = expected(drawn.values(), shape, quantization);
-        QuantizedSource source = new QuantizedSource(drawn, quantization);
+        QuantizingSource source = new QuantizingSource(drawn, quantization);
 
         for (int step : List.of(rows, 1, 7)) {
             float[] read = new float[rows * columns];
@@ -105,12 +105,12 @@ final class QuantizedSourceTest {
         }
 
         Precision precision = Precision.FLOAT32.withStorage(DType.BF16).withWeightsAsStored();
-        Tensor w = new Weights(source, scope, precision, Adapter.NONE).matrix(NAME, rows, columns);
+        Tensor w = new WeightLoader(source, scope, precision, Adapter.NONE).matrix(NAME, rows, columns);
         assertThat(w.dtype()).isEqualTo(DType.valueOf(stored));
         assertThat(device.floats(
                         device.ops(scope, Precision.FLOAT32, Fallback.QUIET).run(new Plain.Cast(DType.F32), w)))
                 .isEqualTo(wanted);
-        Tensor decoded = new Weights(source, scope, Precision.FLOAT32, Adapter.NONE).matrix(NAME, rows, columns);
+        Tensor decoded = new WeightLoader(source, scope, Precision.FLOAT32, Adapter.NONE).matrix(NAME, rows, columns);
         assertThat(device.floats(decoded)).isEqualTo(wanted);
     }
 
@@ -119,8 +119,8 @@ final class QuantizedSourceTest {
         Shape shape = Shape.of(40, 128);
         float[] plain = new float[40 * 128];
         float[] doubled = plain.clone();
-        new QuantizedSource(new Drawn(shape), new Quantization.Nf4(false)).read(NAME, 0, plain, plain.length);
-        new QuantizedSource(new Drawn(shape), new Quantization.Nf4(true)).read(NAME, 0, doubled, plain.length);
+        new QuantizingSource(new Drawn(shape), new Quantization.Nf4(false)).read(NAME, 0, plain, plain.length);
+        new QuantizingSource(new Drawn(shape), new Quantization.Nf4(true)).read(NAME, 0, doubled, plain.length);
         assertThat(doubled).isNotEqualTo(plain);
         for (int i = 0; i < plain.length; i++) {
             assertThat(Math.abs(doubled[i] - plain[i])).isLessThanOrEqualTo(0.05f * Math.abs(plain[i]));
@@ -135,15 +135,15 @@ final class QuantizedSourceTest {
             for (Path model : models.toList()) {
                 try (ModelFiles files = ModelFiles.open(model)) {
                     WeightSource source =
-                            files.asBase(new Quantization.Nf4(true)).source();
-                    for (ModelFiles.Stored tensor : files.tensors()) {
+                            files.quantized(new Quantization.Nf4(true)).weights();
+                    for (ModelFiles.TensorInfo tensor : files.tensors()) {
                         if (tensor.shape().rank() == 2) {
-                            (source.rounds(tensor.name()) ? quantized : kept)
+                            (source.changesValues(tensor.name()) ? quantized : kept)
                                     .add(tensor.name()
                                             .replaceAll("\\.\\d+\\.", ".N.")
                                             .replaceAll(".*N\\.", ""));
                         } else {
-                            assertThat(source.rounds(tensor.name())).isFalse();
+                            assertThat(source.changesValues(tensor.name())).isFalse();
                         }
                     }
                 }
@@ -170,16 +170,16 @@ final class QuantizedSourceTest {
     @ValueSource(strings = {"Q4_0", "Q4_K", "Q8_0", "F16"})
     void whatItsFileHasQuantizedStays(String type) {
         try (ModelFiles files = ModelFiles.open(GOLDEN.resolve("gguf/micro-" + type + ".gguf"))) {
-            WeightSource base = files.asBase(new Quantization.Nf4(true)).source();
+            WeightSource base = files.quantized(new Quantization.Nf4(true)).weights();
             String name = "model.layers.0.self_attn.q_proj.weight";
             boolean block = DType.valueOf(type).isQuantized();
-            assertThat(base.rounds(name)).isEqualTo(!block);
-            assertThat(base.stored(name)).contains(block ? DType.valueOf(type) : DType.NF4_DOUBLE);
+            assertThat(base.changesValues(name)).isEqualTo(!block);
+            assertThat(base.storedType(name)).contains(block ? DType.valueOf(type) : DType.NF4_DOUBLE);
             assertThat(files.spec().quantized().contains(DType.valueOf(type))).isEqualTo(block);
             int size = (int) base.shape(name).size();
             float[] stored = new float[size];
             float[] ours = new float[size];
-            files.source().read(name, 0, stored, size);
+            files.weights().read(name, 0, stored, size);
             base.read(name, 0, ours, size);
             assertThat(Arrays.equals(ours, stored)).isEqualTo(block);
         }
@@ -190,8 +190,8 @@ final class QuantizedSourceTest {
     void whatCannotBeQuantizedIsNamed(String quantization) {
         Drawn drawn = new Drawn(Shape.of(40, 64));
         drawn.wrongAt = 33 * 64;
-        QuantizedSource source = new QuantizedSource(drawn, Quantization.parse(quantization));
-        assertThatThrownBy(() -> new Weights(source, scope, Precision.FLOAT32, Adapter.NONE).matrix(NAME, 40, 64))
+        QuantizingSource source = new QuantizingSource(drawn, Quantization.parse(quantization));
+        assertThatThrownBy(() -> new WeightLoader(source, scope, Precision.FLOAT32, Adapter.NONE).matrix(NAME, 40, 64))
                 .isInstanceOf(ModelException.class)
                 .hasMessageContaining("drawn")
                 .hasMessageContaining("tensor " + NAME + " from row ")
@@ -226,8 +226,8 @@ final class QuantizedSourceTest {
         };
         boolean converts = quantization.equals("none");
         Precision precision = converts ? Precision.FLOAT32.withStorage(type) : Precision.FLOAT32.withWeightsAsStored();
-        Tensor w = new Weights(
-                        new QuantizedSource(drawn, Quantization.parse(quantization)), scope, precision, Adapter.NONE)
+        Tensor w = new WeightLoader(
+                        new QuantizingSource(drawn, Quantization.parse(quantization)), scope, precision, Adapter.NONE)
                 .matrix(NAME, (int) shape.dim(0), (int) shape.dim(1));
         assertThat(w.dtype()).isEqualTo(type);
         assertThat(reads.get()).isGreaterThan(16);
@@ -273,7 +273,7 @@ final class QuantizedSourceTest {
         }
 
         @Override
-        public Optional<DType> stored(String name) {
+        public Optional<DType> storedType(String name) {
             return Optional.of(DType.BF16);
         }
 

@@ -11,15 +11,15 @@ import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
 
 /** A file that appears under its name when all of it is on the disk; until then, and after a failure, what was there stays. */
-public final class WholeFile {
-    private WholeFile() {}
+public final class AtomicFile {
+    private AtomicFile() {}
 
     /** Writes what a file holds. */
-    public interface Body {
+    public interface FileContents {
         void write(FileChannel out) throws IOException;
     }
 
-    public static void write(Path path, Body body) {
+    public static void write(Path path, FileContents body) {
         Path partial = path.resolveSibling(path.getFileName() + ".partial");
         try {
             try (FileChannel out = FileChannel.open(

@@ -15,7 +15,7 @@ import tools.jackson.databind.json.JsonMapper;
 import tools.jackson.databind.node.ObjectNode;
 
 /** A JSON file of settings, read with errors that name the file and the key. */
-public final class Config {
+public final class JsonConfig {
     private static final long LARGEST_FILE = 16L << 20;
     private static final JsonMapper JSON = JsonMapper.builder()
             .enable(StreamReadFeature.STRICT_DUPLICATE_DETECTION)
@@ -25,18 +25,18 @@ public final class Config {
     private final String prefix;
     private final JsonNode node;
 
-    private Config(Path path, String prefix, JsonNode node) {
+    private JsonConfig(Path path, String prefix, JsonNode node) {
         this.path = path;
         this.prefix = prefix;
         this.node = node;
     }
 
     @SuppressWarnings("exports") // for the packages of this module
-    public static Config of(Path path, JsonNode node) {
-        return new Config(path, "", node);
+    public static JsonConfig of(Path path, JsonNode node) {
+        return new JsonConfig(path, "", node);
     }
 
-    public static Config read(Path path) {
+    public static JsonConfig read(Path path) {
         try {
             if (Files.size(path) > LARGEST_FILE) {
                 throw new ModelException(path, "is larger than " + LARGEST_FILE + " bytes");
@@ -45,7 +45,7 @@ public final class Config {
             if (!node.isObject()) {
                 throw new ModelException(path, "expected a JSON object");
             }
-            return new Config(path, "", node);
+            return new JsonConfig(path, "", node);
         } catch (NoSuchFileException failure) {
             throw new ModelException(path, "there is no such file", failure);
         } catch (IOException failure) {
@@ -56,10 +56,10 @@ public final class Config {
     }
 
     /** The same without a key. */
-    public Config without(String key) {
+    public JsonConfig without(String key) {
         ObjectNode changed = (ObjectNode) node.deepCopy();
         changed.remove(key);
-        return new Config(path, prefix, changed);
+        return new JsonConfig(path, prefix, changed);
     }
 
     /** All of it as JSON. */
@@ -85,43 +85,43 @@ public final class Config {
         return node.path(key).isObject();
     }
 
-    public Config section(String key) {
+    public JsonConfig section(String key) {
         if (!node.path(key).isObject()) {
-            throw wrong(key, "an object");
+            throw invalid(key, "an object");
         }
-        return new Config(path, prefix + key + ".", node.get(key));
+        return new JsonConfig(path, prefix + key + ".", node.get(key));
     }
 
     public int integer(String key) {
         JsonNode value = node.path(key);
         if (!value.isIntegralNumber() || !value.canConvertToInt()) {
-            throw wrong(key, "a whole number");
+            throw invalid(key, "a whole number");
         }
         return value.intValue();
     }
 
-    public int integer(String key, int missing) {
-        return has(key) ? integer(key) : missing;
+    public int integer(String key, int defaultValue) {
+        return has(key) ? integer(key) : defaultValue;
     }
 
     /** A whole number that must be at least 1: a size. */
     public int size(String key) {
         int value = integer(key);
         if (value < 1) {
-            throw wrong(key, "a number above 0");
+            throw invalid(key, "a number above 0");
         }
         return value;
     }
 
-    public int size(String key, int missing) {
-        return has(key) ? size(key) : missing;
+    public int size(String key, int defaultValue) {
+        return has(key) ? size(key) : defaultValue;
     }
 
     /** The sliding window; 0 for none, however that is spelled. */
-    public int window() {
+    public int slidingWindow() {
         int window = integer("sliding_window", 0);
         if (window < 0) {
-            throw wrong("sliding_window", "a number of positions");
+            throw invalid("sliding_window", "a number of positions");
         }
         return window;
     }
@@ -129,35 +129,35 @@ public final class Config {
     public double number(String key) {
         JsonNode value = node.path(key);
         if (!value.isNumber() || !Double.isFinite(value.doubleValue())) {
-            throw wrong(key, "a number");
+            throw invalid(key, "a number");
         }
         return value.doubleValue();
     }
 
-    public double number(String key, double missing) {
-        return has(key) ? number(key) : missing;
+    public double number(String key, double defaultValue) {
+        return has(key) ? number(key) : defaultValue;
     }
 
-    public boolean flag(String key, boolean missing) {
+    public boolean bool(String key, boolean defaultValue) {
         if (has(key) && !node.get(key).isBoolean()) {
-            throw wrong(key, "true or false");
+            throw invalid(key, "true or false");
         }
-        return has(key) ? node.get(key).booleanValue() : missing;
+        return has(key) ? node.get(key).booleanValue() : defaultValue;
     }
 
-    public boolean isText(String key) {
+    public boolean isString(String key) {
         return node.path(key).isString();
     }
 
-    public String text(String key) {
+    public String string(String key) {
         if (!node.path(key).isString()) {
-            throw wrong(key, "a string");
+            throw invalid(key, "a string");
         }
         return node.get(key).stringValue();
     }
 
-    public String text(String key, String missing) {
-        return has(key) ? text(key) : missing;
+    public String string(String key, String defaultValue) {
+        return has(key) ? string(key) : defaultValue;
     }
 
     /** One whole number or a list of them; empty when the key is missing. */
@@ -166,7 +166,7 @@ public final class Config {
         JsonNode value = node.path(key);
         for (JsonNode item : value.isArray() ? value : has(key) ? List.of(value) : List.<JsonNode>of()) {
             if (!item.isIntegralNumber() || !item.canConvertToInt()) {
-                throw wrong(key, "a whole number or a list of them");
+                throw invalid(key, "a whole number or a list of them");
             }
             values.add(item.intValue());
         }
@@ -179,12 +179,12 @@ public final class Config {
         double[] values = new double[list.size()];
         for (int i = 0; i < values.length; i++) {
             if (!list.get(i).isNumber()) {
-                throw wrong(key, "a list of numbers");
+                throw invalid(key, "a list of numbers");
             }
             values[i] = list.get(i).doubleValue();
         }
         if (!list.isArray()) {
-            throw wrong(key, "a list of numbers");
+            throw invalid(key, "a list of numbers");
         }
         return values;
     }
@@ -200,7 +200,7 @@ public final class Config {
     }
 
     /** An error about one key: what was expected and what is there. */
-    public ModelException wrong(String key, String expected) {
+    public ModelException invalid(String key, String expected) {
         return new ModelException(
                 path,
                 "key " + prefix + key + ": expected " + expected + ", got " + (has(key) ? node.get(key) : "nothing"));

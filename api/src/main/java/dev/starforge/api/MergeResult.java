@@ -10,4 +10,4 @@ import java.nio.file.Path;
  * @param bound what was allowed
  * @param change largest difference of a logit that the adapter makes to its base
  */
-public record Merged(Path model, double difference, double bound, double change) {}
+public record MergeResult(Path model, double difference, double bound, double change) {}

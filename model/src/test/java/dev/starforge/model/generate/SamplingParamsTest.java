@@ -11,16 +11,16 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-final class SamplingTest {
-    private static final Map<String, DoubleFunction<Sampling>> SETTINGS = Map.of(
-            "temperature", Sampling.PLAIN::withTemperature,
-            "top_k", value -> Sampling.PLAIN.withTopK((int) value),
-            "top_p", Sampling.PLAIN::withTopP,
-            "min_p", Sampling.PLAIN::withMinP,
-            "typical_p", Sampling.PLAIN::withTypicalP,
-            "repetition_penalty", Sampling.PLAIN::withRepetitionPenalty,
-            "presence_penalty", Sampling.PLAIN::withPresencePenalty,
-            "frequency_penalty", Sampling.PLAIN::withFrequencyPenalty);
+final class SamplingParamsTest {
+    private static final Map<String, DoubleFunction<SamplingParams>> SETTINGS = Map.of(
+            "temperature", SamplingParams.PLAIN::withTemperature,
+            "top_k", value -> SamplingParams.PLAIN.withTopK((int) value),
+            "top_p", SamplingParams.PLAIN::withTopP,
+            "min_p", SamplingParams.PLAIN::withMinP,
+            "typical_p", SamplingParams.PLAIN::withTypicalP,
+            "repetition_penalty", SamplingParams.PLAIN::withRepetitionPenalty,
+            "presence_penalty", SamplingParams.PLAIN::withPresencePenalty,
+            "frequency_penalty", SamplingParams.PLAIN::withFrequencyPenalty);
 
     @ParameterizedTest
     @CsvSource({
@@ -72,7 +72,7 @@ final class SamplingTest {
     @Test
     void allThatIsWrongIsNamed() {
         GenerationException failure =
-                catchThrowableOfType(GenerationException.class, () -> new Sampling(3, -1, 2, 1, 2, 0, 3, 3, 0));
+                catchThrowableOfType(GenerationException.class, () -> new SamplingParams(3, -1, 2, 1, 2, 0, 3, 3, 0));
         assertThat(failure.violations())
                 .extracting(Violation::field)
                 .containsExactly(
@@ -89,10 +89,10 @@ final class SamplingTest {
 
     @Test
     void onlyPlainGreedyIsArgmax() {
-        assertThat(Sampling.GREEDY.withTopK(5).withSeed(3).isArgmax()).isTrue();
-        assertThat(Sampling.PLAIN.isArgmax()).isFalse();
-        assertThat(Sampling.GREEDY.withRepetitionPenalty(1.1).isArgmax()).isFalse();
-        assertThat(Sampling.GREEDY.withPresencePenalty(0.1).isArgmax()).isFalse();
-        assertThat(Sampling.GREEDY.withFrequencyPenalty(0.1).isArgmax()).isFalse();
+        assertThat(SamplingParams.GREEDY.withTopK(5).withSeed(3).isGreedy()).isTrue();
+        assertThat(SamplingParams.PLAIN.isGreedy()).isFalse();
+        assertThat(SamplingParams.GREEDY.withRepetitionPenalty(1.1).isGreedy()).isFalse();
+        assertThat(SamplingParams.GREEDY.withPresencePenalty(0.1).isGreedy()).isFalse();
+        assertThat(SamplingParams.GREEDY.withFrequencyPenalty(0.1).isGreedy()).isFalse();
     }
 }

@@ -12,13 +12,13 @@ import dev.starforge.tensor.op.Ops;
 import dev.starforge.tensor.op.Plain;
 
 /** The keys or the values of a layer, [rows, heads, head dim], as they are kept; zero at first. */
-sealed interface CacheRows {
-    static CacheRows allocate(Scope scope, DType type, Shape shape) {
+sealed interface KvBuffer {
+    static KvBuffer allocate(Scope scope, DType type, Shape shape) {
         if (type != DType.I8) {
-            return new Floats(zero(scope, new Spec(type, shape)));
+            return new FloatKvBuffer(zero(scope, new Spec(type, shape)));
         }
         Tensor scales = zero(scope, new Spec(DType.F16, Shape.of(shape.dim(0), shape.dim(1))));
-        return new Codes(scope.allocate(new Spec(type, shape)), scales);
+        return new Int8KvBuffer(scope.allocate(new Spec(type, shape)), scales);
     }
 
     private static Tensor zero(Scope scope, Spec spec) {
@@ -39,7 +39,7 @@ sealed interface CacheRows {
     Tensor read(Ops ops, long first, long count);
 
     /** In a float type. */
-    record Floats(Tensor elements) implements CacheRows {
+    record FloatKvBuffer(Tensor elements) implements KvBuffer {
         @Override
         public void store(Ops ops, Tensor rows, Tensor x) {
             ops.store(elements, rows, x);
@@ -52,15 +52,15 @@ sealed interface CacheRows {
     }
 
     /** In eight bits, with a scale for each row and head; where a scale is zero, codes may be anything. */
-    record Codes(Tensor codes, Tensor scales) implements CacheRows {
+    record Int8KvBuffer(Tensor quants, Tensor scales) implements KvBuffer {
         @Override
         public void store(Ops ops, Tensor rows, Tensor x) {
-            ops.storeInt8(codes, scales, rows, x);
+            ops.storeInt8(quants, scales, rows, x);
         }
 
         @Override
         public Tensor read(Ops ops, long first, long count) {
-            return ops.decoded(part(codes, first, count), part(scales, first, count));
+            return ops.decoded(part(quants, first, count), part(scales, first, count));
         }
     }
 
@@ -70,17 +70,17 @@ sealed interface CacheRows {
     }
 
     /** Attention of q over keys and values that are kept alike. */
-    static Tensor attend(Ops ops, Tensor q, CacheRows k, CacheRows v, Batch batch, float scale, int window) {
-        if (k instanceof Floats(Tensor keys) && v instanceof Floats(Tensor values)) {
+    static Tensor attend(Ops ops, Tensor q, KvBuffer k, KvBuffer v, Batch batch, float scale, int window) {
+        if (k instanceof FloatKvBuffer(Tensor keys) && v instanceof FloatKvBuffer(Tensor values)) {
             return ops.attend(q, keys, values, batch, scale, window);
         }
-        Codes keys = (Codes) k;
-        Codes values = (Codes) v;
+        Int8KvBuffer keys = (Int8KvBuffer) k;
+        Int8KvBuffer values = (Int8KvBuffer) v;
         return ops.run(
                 new Fused.Attention(scale, window, batch.block()),
                 q,
-                keys.codes,
-                values.codes,
+                keys.quants,
+                values.quants,
                 batch.starts(),
                 batch.positions(),
                 batch.tables(),

@@ -1,10 +1,10 @@
 package dev.starforge.model.lora;
 
-import dev.starforge.model.Config;
+import dev.starforge.model.JsonConfig;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.file.SafetensorsFile;
 import dev.starforge.model.file.WeightSource;
-import dev.starforge.model.layer.Weights;
+import dev.starforge.model.layer.WeightLoader;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
@@ -14,7 +14,7 @@ import java.util.Set;
 import java.util.TreeSet;
 
 /** Where the updates of an adapter come from: PEFT's files, or settings and a seed. */
-sealed interface LoraOrigin extends AutoCloseable {
+sealed interface LoraSource extends AutoCloseable {
     boolean has(String path);
 
     /** Whether a stack of experts is updated; {@code outer} asks for down, else for gate and up. */
@@ -29,7 +29,7 @@ sealed interface LoraOrigin extends AutoCloseable {
     boolean dora();
 
     /** Puts the values of a parameter on the device; {@code start} makes those of a new one. */
-    Tensor load(String name, Spec spec, Scope scope, Start start);
+    Tensor load(String name, Spec spec, Scope scope, Initializer start);
 
     void requireAllUsed();
 
@@ -40,7 +40,7 @@ sealed interface LoraOrigin extends AutoCloseable {
     void close();
 
     /** The values of a new parameter. */
-    interface Start {
+    interface Initializer {
         float[] values(long seed, int index);
     }
 
@@ -50,14 +50,14 @@ sealed interface LoraOrigin extends AutoCloseable {
     }
 
     /** PEFT's files. */
-    final class Stored implements LoraOrigin {
+    final class PeftFiles implements LoraSource {
         private static final String ANY = ".*\\.";
 
-        private final Config config;
+        private final JsonConfig config;
         private final SafetensorsFile file;
         private final Set<String> unused = new TreeSet<>();
 
-        Stored(Config config, SafetensorsFile file) {
+        PeftFiles(JsonConfig config, SafetensorsFile file) {
             this.config = config;
             this.file = file;
             unused.addAll(file.tensors().keySet());
@@ -82,7 +82,7 @@ sealed interface LoraOrigin extends AutoCloseable {
         @Override
         public float scale(String path, int rank) {
             double alpha = pattern("alpha_pattern", path, config.number("lora_alpha"));
-            return (float) (config.flag("use_rslora", false) ? alpha / Math.sqrt(rank) : alpha / rank);
+            return (float) (config.bool("use_rslora", false) ? alpha / Math.sqrt(rank) : alpha / rank);
         }
 
         @Override
@@ -92,7 +92,7 @@ sealed interface LoraOrigin extends AutoCloseable {
 
         @Override
         public boolean dora() {
-            return config.flag("use_dora", false);
+            return config.bool("use_dora", false);
         }
 
         /** The value for the module a path ends in; of PEFT's patterns only names and {@code .*\.name} are taken. */
@@ -100,11 +100,11 @@ sealed interface LoraOrigin extends AutoCloseable {
             if (config.isUnset(key)) {
                 return missing;
             }
-            Config patterns = config.section(key);
+            JsonConfig patterns = config.section(key);
             for (String pattern : patterns.keys()) {
                 String name = pattern.startsWith(ANY) ? pattern.substring(ANY.length()) : pattern;
                 if (!name.matches("[A-Za-z0-9_.]+")) {
-                    throw config.wrong(key, "names of modules, with or without " + ANY + " before them");
+                    throw config.invalid(key, "names of modules, with or without " + ANY + " before them");
                 }
                 if (matches(path, name)) {
                     return patterns.number(pattern);
@@ -114,8 +114,8 @@ sealed interface LoraOrigin extends AutoCloseable {
         }
 
         @Override
-        public Tensor load(String name, Spec spec, Scope scope, Start start) {
-            Tensor tensor = Weights.load(WeightSource.of(file), LoraAdapter.PREFIX + name, spec, scope);
+        public Tensor load(String name, Spec spec, Scope scope, Initializer start) {
+            Tensor tensor = WeightLoader.load(WeightSource.of(file), LoraAdapter.PREFIX + name, spec, scope);
             unused.remove(LoraAdapter.PREFIX + name);
             return tensor;
         }
@@ -142,14 +142,14 @@ sealed interface LoraOrigin extends AutoCloseable {
     }
 
     /** Settings and a seed. */
-    final class Fresh implements LoraOrigin {
-        private final LoraSettings settings;
+    final class NewLora implements LoraSource {
+        private final LoraConfig settings;
         private final long seed;
         private final Set<String> unused;
         private final Set<String> paths = new TreeSet<>();
         private int loaded;
 
-        Fresh(LoraSettings settings, long seed) {
+        NewLora(LoraConfig settings, long seed) {
             this.settings = settings;
             this.seed = seed;
             this.unused = new TreeSet<>(settings.targets());
@@ -170,9 +170,9 @@ sealed interface LoraOrigin extends AutoCloseable {
 
         @Override
         public boolean hasStack(String path, boolean outer) {
-            paths.add(LoraSettings.EXPERTS);
-            unused.remove(LoraSettings.EXPERTS);
-            return settings.targets().contains(LoraSettings.EXPERTS);
+            paths.add(LoraConfig.EXPERTS);
+            unused.remove(LoraConfig.EXPERTS);
+            return settings.targets().contains(LoraConfig.EXPERTS);
         }
 
         @Override
@@ -196,7 +196,7 @@ sealed interface LoraOrigin extends AutoCloseable {
         }
 
         @Override
-        public Tensor load(String name, Spec spec, Scope scope, Start start) {
+        public Tensor load(String name, Spec spec, Scope scope, Initializer start) {
             Tensor tensor = scope.allocate(spec);
             if (scope.device().holdsValues()) {
                 scope.device().write(tensor, start.values(seed, loaded));

@@ -39,7 +39,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** Which type a weight gets, and that its numbers are the same whichever way it went to the device. */
-final class WeightsTest {
+final class WeightLoaderTest {
     private static final Path GOLDEN = Path.of("..", "golden");
     private static final Precision STORED = Precision.FLOAT32.withWeightsAsStored();
 
@@ -58,8 +58,8 @@ final class WeightsTest {
                 device.ops(scope, Precision.FLOAT32, Fallback.QUIET).run(new Plain.Cast(DType.F32), tensor));
     }
 
-    private static Weights weights(WeightSource source, Scope scope, Precision precision) {
-        return new Weights(source, scope, precision, Adapter.NONE);
+    private static WeightLoader weights(WeightSource source, Scope scope, Precision precision) {
+        return new WeightLoader(source, scope, precision, Adapter.NONE);
     }
 
     /** Queries and keys are among them, whose rows are reordered. */
@@ -74,7 +74,7 @@ final class WeightsTest {
                 "model.layers.0.mlp.down_proj.weight", "blk.0.ffn_down.weight");
         try (GgufFile file = GgufFile.open(GOLDEN.resolve("gguf/micro-" + type + ".gguf"))) {
             GgufSource source = new GgufSource(file, GgufConfig.of(file));
-            assertThat(file.text("general.architecture")).isEqualTo("llama");
+            assertThat(file.string("general.architecture")).isEqualTo("llama");
             names.forEach((name, inFile) -> {
                 int rows = (int) source.shape(name).dim(0);
                 int columns = (int) source.shape(name).dim(1);
@@ -93,14 +93,15 @@ final class WeightsTest {
         try (GgufFile file = GgufFile.open(GOLDEN.resolve("models/deepseek_v3/model.gguf"))) {
             GgufSource source = new GgufSource(file, GgufConfig.of(file));
             String name = "model.layers.0.self_attn.kv_b_proj.weight";
-            assertThat(source.stored(name)).isEmpty();
+            assertThat(source.storedType(name)).isEmpty();
             int rows = (int) source.shape(name).dim(0);
             int columns = (int) source.shape(name).dim(1);
             assertThat(weights(source, scope, STORED)
                             .matrix(name, rows, columns)
                             .dtype())
                     .isEqualTo(DType.F32);
-            assertThat(source.stored("model.layers.0.self_attn.o_proj.weight")).isNotEmpty();
+            assertThat(source.storedType("model.layers.0.self_attn.o_proj.weight"))
+                    .isNotEmpty();
         }
     }
 
@@ -109,7 +110,7 @@ final class WeightsTest {
         try (GgufFile file = GgufFile.open(GOLDEN.resolve("models/qwen3_moe/model.gguf"))) {
             GgufSource source = new GgufSource(file, GgufConfig.of(file));
             Shape each = source.shape("model.layers.0.mlp.experts.1.gate_proj.weight");
-            GgufFile.Stored stack = file.tensor("blk.0.ffn_gate_exps.weight");
+            GgufFile.GgufTensorInfo stack = file.tensor("blk.0.ffn_gate_exps.weight");
             ExpertStack experts = weights(source, scope, STORED)
                     .experts(
                             "model.layers.0.mlp.experts",
@@ -223,7 +224,7 @@ final class WeightsTest {
         }
 
         @Override
-        public Optional<DType> stored(String name) {
+        public Optional<DType> storedType(String name) {
             return stored;
         }
 

@@ -1,7 +1,7 @@
 package dev.starforge.model.convert;
 
 import dev.starforge.model.ModelException;
-import dev.starforge.model.file.WholeFile;
+import dev.starforge.model.file.AtomicFile;
 import dev.starforge.model.gguf.GgufFile;
 import dev.starforge.model.gguf.GgufValue;
 import dev.starforge.model.gguf.GgufWriter;
@@ -27,12 +27,12 @@ import java.util.function.Function;
  * it has a line for each that is on the disk: data first, then its line, so that what the journal says is there. Its first line is a hash of the
  * head and of what the file is made from; where that has changed, the file is begun anew. The name is given when all is there.
  */
-final class GgufResume {
+final class ResumableGgufWriter {
     private final Path path;
     private final Path partial;
     private final Path journal;
     private final Map<String, GgufValue> metadata;
-    private final List<GgufWriter.Entry> entries;
+    private final List<GgufWriter.GgufEntry> entries;
     private final byte[] head;
     private final String identity;
     private final long betweenSyncs;
@@ -43,10 +43,10 @@ final class GgufResume {
      * @param inputs what it is made from; any change of it makes another file
      * @param betweenSyncs so many bytes may be lost and written again; fewer wait for the disk more often
      */
-    GgufResume(
+    ResumableGgufWriter(
             Path path,
             Map<String, GgufValue> metadata,
-            List<GgufWriter.Entry> entries,
+            List<GgufWriter.GgufEntry> entries,
             String inputs,
             long betweenSyncs) {
         this.path = path;
@@ -77,7 +77,7 @@ final class GgufResume {
      * @param line what to remember of a tensor that was just written, without line breaks
      * @return the lines of all tensors, in their order
      */
-    List<String> write(Function<GgufWriter.Entry, String> line, GgufQuantizer.Progress progress) {
+    List<String> write(Function<GgufWriter.GgufEntry, String> line, GgufQuantizer.QuantizeProgress progress) {
         try (FileChannel out = FileChannel.open(partial, StandardOpenOption.CREATE, StandardOpenOption.WRITE);
                 FileLock lock = out.tryLock()) {
             if (lock == null) {
@@ -107,7 +107,7 @@ final class GgufResume {
         }
         requireRoom(ends.getLast() - out.size());
         out.truncate(0);
-        WholeFile.put(out, ByteBuffer.wrap(head));
+        AtomicFile.put(out, ByteBuffer.wrap(head));
         out.force(true);
         Files.writeString(journal, identity + "\n");
         return new ArrayList<>();
@@ -130,7 +130,7 @@ final class GgufResume {
     private List<Long> ends() {
         int alignment = GgufWriter.alignment(path, metadata);
         List<Long> ends = new ArrayList<>(List.of((long) head.length));
-        for (GgufWriter.Entry entry : entries) {
+        for (GgufWriter.GgufEntry entry : entries) {
             ends.add(GgufFile.align(ends.getLast(), alignment) + entry.bytes());
         }
         return ends;
@@ -149,17 +149,17 @@ final class GgufResume {
             FileChannel out,
             FileChannel notes,
             List<String> lines,
-            Function<GgufWriter.Entry, String> line,
-            GgufQuantizer.Progress progress)
+            Function<GgufWriter.GgufEntry, String> line,
+            GgufQuantizer.QuantizeProgress progress)
             throws IOException {
         int alignment = GgufWriter.alignment(path, metadata);
-        long total = entries.stream().mapToLong(GgufWriter.Entry::bytes).sum();
+        long total = entries.stream().mapToLong(GgufWriter.GgufEntry::bytes).sum();
         long done = entries.subList(0, lines.size()).stream()
-                .mapToLong(GgufWriter.Entry::bytes)
+                .mapToLong(GgufWriter.GgufEntry::bytes)
                 .sum();
         StringBuilder unsaid = new StringBuilder();
         long synced = out.position();
-        for (GgufWriter.Entry entry : entries.subList(lines.size(), entries.size())) {
+        for (GgufWriter.GgufEntry entry : entries.subList(lines.size(), entries.size())) {
             GgufWriter.pad(out, alignment);
             GgufWriter.write(path, out, entry);
             lines.add(line.apply(entry));
@@ -176,7 +176,7 @@ final class GgufResume {
 
     private static long sync(FileChannel out, FileChannel notes, StringBuilder unsaid) throws IOException {
         out.force(true);
-        WholeFile.put(notes, ByteBuffer.wrap(unsaid.toString().getBytes(StandardCharsets.UTF_8)));
+        AtomicFile.put(notes, ByteBuffer.wrap(unsaid.toString().getBytes(StandardCharsets.UTF_8)));
         notes.force(true);
         unsaid.setLength(0);
         return out.position();

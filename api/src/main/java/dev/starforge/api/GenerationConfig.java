@@ -1,6 +1,6 @@
 package dev.starforge.api;
 
-import dev.starforge.model.generate.Sampling;
+import dev.starforge.model.generate.SamplingParams;
 import java.util.List;
 
 /**
@@ -16,7 +16,7 @@ import java.util.List;
  * @param seed of the draws: the same text with the same seed is continued the same way
  * @param stops texts that end the answer, and are not part of it
  */
-public record Generation(
+public record GenerationConfig(
         int maxTokens,
         double temperature,
         int topK,
@@ -24,10 +24,10 @@ public record Generation(
         double minP,
         double repetitionPenalty,
         long seed,
-        List<String> stops) {
+        List<String> stopStrings) {
     /** Checks what needs no model. */
-    public Generation {
-        stops = List.copyOf(stops);
+    public GenerationConfig {
+        stopStrings = List.copyOf(stopStrings);
         if (maxTokens < 1) {
             throw new StarforgeException("maxTokens: expected at least 1, got " + maxTokens);
         }
@@ -39,8 +39,8 @@ public record Generation(
      * @param maxTokens new tokens at most
      * @return such settings, without stop texts
      */
-    public static Generation greedy(int maxTokens) {
-        return new Generation(maxTokens, 0, 0, 1, 0, 1, 0, List.of());
+    public static GenerationConfig greedy(int maxTokens) {
+        return new GenerationConfig(maxTokens, 0, 0, 1, 0, 1, 0, List.of());
     }
 
     /**
@@ -51,8 +51,8 @@ public record Generation(
      * @param seed of the draws
      * @return such settings, without stop texts
      */
-    public static Generation sampled(int maxTokens, double temperature, long seed) {
-        return new Generation(maxTokens, temperature, 0, 1, 0, 1, seed, List.of());
+    public static GenerationConfig sampled(int maxTokens, double temperature, long seed) {
+        return new GenerationConfig(maxTokens, temperature, 0, 1, 0, 1, seed, List.of());
     }
 
     /**
@@ -61,11 +61,11 @@ public record Generation(
      * @param texts that end the answer
      * @return a copy
      */
-    public Generation endingAt(String... texts) {
-        return new Generation(maxTokens, temperature, topK, topP, minP, repetitionPenalty, seed, List.of(texts));
+    public GenerationConfig withStopStrings(String... texts) {
+        return new GenerationConfig(maxTokens, temperature, topK, topP, minP, repetitionPenalty, seed, List.of(texts));
     }
 
-    Sampling sampling() {
-        return new Sampling(temperature, topK, topP, minP, 1, repetitionPenalty, 0, 0, seed);
+    SamplingParams sampling() {
+        return new SamplingParams(temperature, topK, topP, minP, 1, repetitionPenalty, 0, 0, seed);
     }
 }

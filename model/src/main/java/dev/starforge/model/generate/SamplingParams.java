@@ -23,7 +23,7 @@ import java.util.List;
  * @param frequencyPenalty taken from the logits of tokens in the text as often as they are there
  * @param seed of the draws: the same request with the same seed has the same text
  */
-public record Sampling(
+public record SamplingParams(
         double temperature,
         int topK,
         double topP,
@@ -35,12 +35,12 @@ public record Sampling(
         long seed) {
 
     /** The most likely token, always. */
-    public static final Sampling GREEDY = new Sampling(0, 0, 1, 0, 1, 1, 0, 0, 0);
+    public static final SamplingParams GREEDY = new SamplingParams(0, 0, 1, 0, 1, 1, 0, 0, 0);
 
     /** The model's own distribution. */
-    public static final Sampling PLAIN = GREEDY.withTemperature(1);
+    public static final SamplingParams PLAIN = GREEDY.withTemperature(1);
 
-    public Sampling {
+    public SamplingParams {
         List<Violation> wrong = new ArrayList<>();
         require(wrong, temperature >= 0 && temperature <= 2, "temperature", "0 to 2", temperature);
         require(wrong, topK >= 0, "top_k", "0 or more", topK);
@@ -67,7 +67,7 @@ public record Sampling(
     }
 
     /** The row of {@link Decoding.Sample} that means the same. */
-    public float[] row() {
+    public float[] toRow() {
         float[] row = new float[SamplerSetting.COUNT];
         for (SamplerSetting setting : SamplerSetting.values()) {
             row[setting.ordinal()] = (float) value(setting);
@@ -89,54 +89,57 @@ public record Sampling(
     }
 
     /** Whether what was said before changes what comes next, other than through the model. */
-    public boolean penalizes() {
+    public boolean hasPenalties() {
         return repetitionPenalty != 1 || presencePenalty != 0 || frequencyPenalty != 0;
     }
 
     /** Whether the next token is the one of the highest logit, so that nobody needs the others. */
-    public boolean isArgmax() {
-        return temperature == 0 && !penalizes();
+    public boolean isGreedy() {
+        return temperature == 0 && !hasPenalties();
     }
 
-    public Sampling withTemperature(double value) {
-        return new Sampling(
+    public SamplingParams withTemperature(double value) {
+        return new SamplingParams(
                 value, topK, topP, minP, typicalP, repetitionPenalty, presencePenalty, frequencyPenalty, seed);
     }
 
-    public Sampling withTopK(int value) {
-        return new Sampling(
+    public SamplingParams withTopK(int value) {
+        return new SamplingParams(
                 temperature, value, topP, minP, typicalP, repetitionPenalty, presencePenalty, frequencyPenalty, seed);
     }
 
-    public Sampling withTopP(double value) {
-        return new Sampling(
+    public SamplingParams withTopP(double value) {
+        return new SamplingParams(
                 temperature, topK, value, minP, typicalP, repetitionPenalty, presencePenalty, frequencyPenalty, seed);
     }
 
-    public Sampling withMinP(double value) {
-        return new Sampling(
+    public SamplingParams withMinP(double value) {
+        return new SamplingParams(
                 temperature, topK, topP, value, typicalP, repetitionPenalty, presencePenalty, frequencyPenalty, seed);
     }
 
-    public Sampling withTypicalP(double value) {
-        return new Sampling(
+    public SamplingParams withTypicalP(double value) {
+        return new SamplingParams(
                 temperature, topK, topP, minP, value, repetitionPenalty, presencePenalty, frequencyPenalty, seed);
     }
 
-    public Sampling withRepetitionPenalty(double value) {
-        return new Sampling(temperature, topK, topP, minP, typicalP, value, presencePenalty, frequencyPenalty, seed);
+    public SamplingParams withRepetitionPenalty(double value) {
+        return new SamplingParams(
+                temperature, topK, topP, minP, typicalP, value, presencePenalty, frequencyPenalty, seed);
     }
 
-    public Sampling withPresencePenalty(double value) {
-        return new Sampling(temperature, topK, topP, minP, typicalP, repetitionPenalty, value, frequencyPenalty, seed);
+    public SamplingParams withPresencePenalty(double value) {
+        return new SamplingParams(
+                temperature, topK, topP, minP, typicalP, repetitionPenalty, value, frequencyPenalty, seed);
     }
 
-    public Sampling withFrequencyPenalty(double value) {
-        return new Sampling(temperature, topK, topP, minP, typicalP, repetitionPenalty, presencePenalty, value, seed);
+    public SamplingParams withFrequencyPenalty(double value) {
+        return new SamplingParams(
+                temperature, topK, topP, minP, typicalP, repetitionPenalty, presencePenalty, value, seed);
     }
 
-    public Sampling withSeed(long value) {
-        return new Sampling(
+    public SamplingParams withSeed(long value) {
+        return new SamplingParams(
                 temperature, topK, topP, minP, typicalP, repetitionPenalty, presencePenalty, frequencyPenalty, value);
     }
 }

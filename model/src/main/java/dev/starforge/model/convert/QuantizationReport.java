@@ -14,7 +14,7 @@ import tools.jackson.databind.node.ObjectNode;
  * @param wanted what its type would be, had its rows been whole blocks
  * @param worstRow the row with the largest error; the first one where nothing was lost
  */
-public record QuantizedTensor(
+public record QuantizationReport(
         String name,
         BlockFormat from,
         BlockFormat wanted,
@@ -25,8 +25,8 @@ public record QuantizedTensor(
         double worstRowError) {
 
     /** One that is written as it was. */
-    static QuantizedTensor unchanged(GgufWriter.Entry entry) {
-        return new QuantizedTensor(
+    static QuantizationReport unchanged(GgufWriter.GgufEntry entry) {
+        return new QuantizationReport(
                 entry.name(), entry.format(), entry.format(), entry.format(), entry.bytes(), 0, 0, 0);
     }
 
@@ -47,10 +47,10 @@ public record QuantizedTensor(
     }
 
     /** Of what {@link #json} made. */
-    static QuantizedTensor of(String text) {
+    static QuantizationReport of(String text) {
         JsonNode json = new JsonMapper().readTree(text);
         String type = json.path("type").stringValue();
-        return new QuantizedTensor(
+        return new QuantizationReport(
                 json.path("name").stringValue(),
                 format(json.path("from").stringValue()),
                 format(json.path("instead_of").stringValue(type)),

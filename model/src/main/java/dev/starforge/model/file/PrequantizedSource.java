@@ -1,6 +1,6 @@
 package dev.starforge.model.file;
 
-import dev.starforge.model.Config;
+import dev.starforge.model.JsonConfig;
 import dev.starforge.model.ModelException;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.FileRegion;
@@ -14,21 +14,21 @@ import java.util.Optional;
  * Seen from here they are weights again, under HF's names and with their shapes, stored in a quantized type; everything else
  * is as in any file.
  */
-public abstract sealed class PackedSource implements WeightSource permits BitsAndBytesSource, GptqSource {
+public abstract sealed class PrequantizedSource implements WeightSource permits BitsAndBytesSource, GptqSource {
     final Safetensors file;
     private final WeightSource plain;
 
-    PackedSource(Safetensors file) {
+    PrequantizedSource(Safetensors file) {
         this.file = file;
         this.plain = WeightSource.of(file);
     }
 
     /** As {@code config.json} says, in the section {@code quantization_config}. */
-    public static PackedSource open(Safetensors file, Config quantization) {
-        return switch (quantization.text("quant_method")) {
+    public static PrequantizedSource open(Safetensors file, JsonConfig quantization) {
+        return switch (quantization.string("quant_method")) {
             case "gptq" -> GptqSource.of(file, quantization);
             case "bitsandbytes" -> BitsAndBytesSource.of(file, quantization);
-            default -> throw quantization.wrong("quant_method", "gptq or bitsandbytes");
+            default -> throw quantization.invalid("quant_method", "gptq or bitsandbytes");
         };
     }
 
@@ -36,7 +36,7 @@ public abstract sealed class PackedSource implements WeightSource permits BitsAn
     abstract boolean isPacked(String name);
 
     /** The weight that a tensor of the file belongs to: of most tensors they themselves. */
-    public abstract String weight(String tensor);
+    public abstract String weightOf(String tensor);
 
     abstract Shape packedShape(String name);
 
@@ -56,8 +56,8 @@ public abstract sealed class PackedSource implements WeightSource permits BitsAn
     }
 
     @Override
-    public final Optional<DType> stored(String name) {
-        return isPacked(name) ? packedType(name) : plain.stored(name);
+    public final Optional<DType> storedType(String name) {
+        return isPacked(name) ? packedType(name) : plain.storedType(name);
     }
 
     @Override

@@ -2,7 +2,7 @@ package dev.starforge.model.layer;
 
 import dev.starforge.model.ModelException;
 import dev.starforge.model.Parameter;
-import dev.starforge.model.file.Planes;
+import dev.starforge.model.file.PlaneEncoder;
 import dev.starforge.model.file.WeightSource;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Precision;
@@ -38,7 +38,7 @@ import java.util.stream.IntStream;
  * as it is, any other goes by way of floats. Hands out projections, with the adapter's update where it has one: that is all
  * a model knows of LoRA.
  */
-public final class Weights {
+public final class WeightLoader {
     /** Elements of a piece, or those of a row if they are more. */
     private static final int PIECE = 4 << 20;
 
@@ -54,12 +54,12 @@ public final class Weights {
     private float[] values = {};
     private final List<Parameter> parameters = new ArrayList<>();
 
-    public Weights(WeightSource source, Scope scope, Precision precision, Adapter adapter) {
+    public WeightLoader(WeightSource source, Scope scope, Precision precision, Adapter adapter) {
         this(source, scope, precision, adapter, _ -> {});
     }
 
     /** @param loaded told the elements of each tensor when it is there */
-    public Weights(WeightSource source, Scope scope, Precision precision, Adapter adapter, LongConsumer loaded) {
+    public WeightLoader(WeightSource source, Scope scope, Precision precision, Adapter adapter, LongConsumer loaded) {
         this.loaded = loaded;
         this.source = source;
         this.scope = scope;
@@ -79,7 +79,7 @@ public final class Weights {
         return matrix(name, Shape.of(rows, columns), w -> List.of(projecting(w), gathering(w)));
     }
 
-    private Tensor matrix(String name, Shape shape, Function<Spec, List<Use>> uses) {
+    private Tensor matrix(String name, Shape shape, Function<Spec, List<WeightUse>> uses) {
         checkShape(name, shape);
         return load(name, type(List.of(name), shape, uses));
     }
@@ -103,7 +103,7 @@ public final class Weights {
         Tensor stack = scope.allocate(type(
                 names,
                 Shape.of(experts, rows, columns),
-                w -> List.of(new Use(
+                w -> List.of(new WeightUse(
                         new Routing.ExpertMatMul(true, precision.compute()),
                         new Spec(precision.compute(), Shape.of(1, columns)),
                         w,
@@ -151,18 +151,18 @@ public final class Weights {
     }
 
     /** An operation that a weight is for, and the types and shapes it would be given. */
-    private record Use(Op op, Spec... in) {}
+    private record WeightUse(Op op, Spec... in) {}
 
-    private Use projecting(Spec w) {
+    private WeightUse projecting(Spec w) {
         DType compute = precision.compute();
-        return new Use(
+        return new WeightUse(
                 new Plain.MatMul(false, true, compute),
                 new Spec(compute, Shape.of(1, w.shape().last())),
                 w);
     }
 
-    private static Use gathering(Spec w) {
-        return new Use(new Plain.Gather(), w, Spec.i32(1));
+    private static WeightUse gathering(Spec w) {
+        return new WeightUse(new Plain.Gather(), w, Spec.i32(1));
     }
 
     /**
@@ -171,10 +171,10 @@ public final class Weights {
      * loaded. Otherwise the precision's, which the device must know; but rows that do not divide into its blocks stay
      * float32.
      */
-    private Spec type(List<String> names, Shape shape, Function<Spec, List<Use>> uses) {
+    private Spec type(List<String> names, Shape shape, Function<Spec, List<WeightUse>> uses) {
         Set<Optional<DType>> stored = new HashSet<>();
         if (precision.asStored()) {
-            names.forEach(name -> stored.add(source.stored(name)));
+            names.forEach(name -> stored.add(source.storedType(name)));
         }
         if (stored.size() == 1) {
             Optional<Spec> kept = stored.iterator()
@@ -189,7 +189,7 @@ public final class Weights {
         }
         boolean whole = shape.last() % precision.storage().blockElements() == 0;
         Spec wanted = new Spec(whole ? precision.storage() : DType.F32, shape);
-        for (Use use : uses.apply(wanted)) {
+        for (WeightUse use : uses.apply(wanted)) {
             if (!isNative(use)) {
                 throw new DeviceException(
                         use.op().name() + ": " + scope.device().name() + " cannot run it with weights " + wanted + " ("
@@ -199,13 +199,13 @@ public final class Weights {
         return wanted;
     }
 
-    private boolean isNative(Use use) {
+    private boolean isNative(WeightUse use) {
         return Device.of(scope).supports(use.op(), use.in()) == Support.NATIVE;
     }
 
     /** One tensor, for those who want no model. */
     public static Tensor load(WeightSource source, String name, Spec wanted, Scope scope) {
-        return new Weights(source, scope, Precision.FLOAT32, Adapter.NONE).load(name, wanted);
+        return new WeightLoader(source, scope, Precision.FLOAT32, Adapter.NONE).load(name, wanted);
     }
 
     private Tensor load(String name, Spec wanted) {
@@ -227,13 +227,13 @@ public final class Weights {
         boolean asItIs = wanted.shape().rank() > 1
                 && precision.asStored()
                 && scope.device().maps(wanted.dtype())
-                && source.stored(name).filter(wanted.dtype()::equals).isPresent();
+                && source.storedType(name).filter(wanted.dtype()::equals).isPresent();
         return asItIs ? source.region(name).map(region -> scope.map(wanted, region)) : Optional.empty();
     }
 
     /** Before anything is allocated: a config must not make us ask for more than its file holds. */
     private void checkShape(String name, Shape wanted) {
-        if (!source.holds(name, wanted)) {
+        if (!source.has(name, wanted)) {
             throw new ModelException(
                     source.path(),
                     "tensor " + name + ": the config asks for " + wanted + ", the file has " + source.shape(name));
@@ -244,7 +244,7 @@ public final class Weights {
         if (!scope.device().holdsValues()) {
             return;
         }
-        boolean asItIs = source.stored(name).filter(tensor.dtype()::equals).isPresent();
+        boolean asItIs = source.storedType(name).filter(tensor.dtype()::equals).isPresent();
         if (tensor.dtype().isPlanar()) {
             fillPlanes(name, tensor, asItIs);
         } else {
@@ -279,8 +279,8 @@ public final class Weights {
         };
         if (asItIs) {
             source.readPlanes(name, write);
-        } else if (Planes.stream(tensor.dtype())) {
-            Planes.encode(source, name, tensor.spec(), write);
+        } else if (PlaneEncoder.stream(tensor.dtype())) {
+            PlaneEncoder.encode(source, name, tensor.spec(), write);
         } else {
             reserve(tensor.bytes());
             values = new float[Math.toIntExact(tensor.shape().size())]; // as many as there are

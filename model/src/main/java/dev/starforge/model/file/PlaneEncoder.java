@@ -17,13 +17,13 @@ import java.util.stream.IntStream;
  * the weights are read and by several threads; then the scales, one number in 64 or 128, which alone are kept so long. So one
  * pass is enough, and the matrix is never there whole.
  */
-public final class Planes {
+public final class PlaneEncoder {
     /** Elements that one thread quantizes at a time, or those of a row if they are more; and how many of these are a piece. */
     private static final int PART = 1 << 17;
 
     private static final int PARTS = 8;
 
-    private Planes() {}
+    private PlaneEncoder() {}
 
     /** Whether a type's codes depend on nothing beyond their group. */
     public static boolean stream(DType type) {

@@ -13,7 +13,7 @@ import java.util.List;
  * @param rankStabilized scale alpha / sqrt(rank) instead of alpha / rank (Kalajdzievski 2023)
  * @param dora whether the lengths of the rows are trained apart from their directions (Liu et al. 2024)
  */
-public record LoraSettings(
+public record LoraConfig(
         int rank,
         double alpha,
         double dropout,
@@ -23,7 +23,7 @@ public record LoraSettings(
         boolean dora) {
     public static final String EXPERTS = "experts";
 
-    public LoraSettings {
+    public LoraConfig {
         targets = List.copyOf(targets);
         if (rank < 1 || !(alpha > 0) || !(dropout >= 0 && dropout < 1) || targets.isEmpty()) {
             throw new ShapeException("adapter: rank " + rank + ", alpha " + alpha + ", dropout " + dropout
