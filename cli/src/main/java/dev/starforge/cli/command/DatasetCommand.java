@@ -113,8 +113,8 @@ final class DatasetCommand implements Callable<Integer> {
         }
 
         @Override
-        public void say(String message) {
-            progress.say(message);
+        public void message(String text) {
+            progress.message(text);
         }
     }
 
@@ -227,7 +227,7 @@ final class DatasetCommand implements Callable<Integer> {
         DatasetTokenizer chosen = DatasetTokenizer.of(config, out);
         DatasetProgress progress = new DatasetProgress(spec.commandLine().getErr(), terminal(), nanoTime);
         if (!chosen.note().isEmpty()) {
-            progress.say(chosen.note());
+            progress.message(chosen.note());
         }
         began = nanoTime.getAsLong();
         DatasetReport report;

@@ -48,8 +48,8 @@ public final class DatasetProgress implements BuildProgress {
     }
 
     @Override
-    public void say(String message) {
-        bar.print(message);
+    public void message(String text) {
+        bar.print(text);
     }
 
     /** Leaves the terminal as it was. */

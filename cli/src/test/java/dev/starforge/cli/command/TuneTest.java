@@ -181,7 +181,7 @@ final class TuneTest {
                 public void advance() {}
 
                 @Override
-                public void say(String message) {}
+                public void message(String text) {}
             };
         }
 

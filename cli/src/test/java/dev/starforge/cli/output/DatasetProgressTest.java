@@ -31,7 +31,7 @@ final class DatasetProgressTest {
         assertThat(lastLine(written.toString())).matches("history    █{7}░{23}  2[45]% 2[45]\\d/1000 25/s, 30 s left");
         bar.begin("leaks", 0);
         assertThat(lastLine(written.toString())).isEqualTo("leaks…");
-        bar.say("A sentence.");
+        bar.message("A sentence.");
         bar.finish();
         assertThat(written.toString()).contains("\r\u001b[KA sentence.").endsWith("\r\u001b[K");
     }

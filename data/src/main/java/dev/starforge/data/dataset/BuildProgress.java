@@ -1,12 +1,12 @@
 package dev.starforge.data.dataset;
 
-/** Whoever wants to know how far the work is; called by one thread at a time. */
+/** Receives the progress of a build; its methods are called by one thread at a time. */
 public interface BuildProgress {
-    /** A stage begins; {@code total} is how many {@link #advance}s it will take. */
+    /** A stage begins; {@code total} is the expected number of {@link #advance} calls, 0 if unknown. */
     void begin(String stage, long total);
 
     void advance();
 
-    /** Something a person should know. */
-    void say(String message);
+    /** Receives a message for the user. */
+    void message(String text);
 }

@@ -20,39 +20,39 @@ import java.util.Optional;
 import java.util.Set;
 
 /**
- * Holds what was written against itself: no window may be on both sides. Texts were compared before, but a document is not
- * its texts: files stand side by side in it, gaps cut words in two, and some vocabularies write characters in another way.
- * A training document that leaks only then is taken out.
+ * Checks the written shards for windows of words that are in both training and held-out documents, and removes such training
+ * documents. The texts were compared before, but documents differ from them: files are concatenated, fill-in-the-middle
+ * splits words, and some vocabularies normalize characters.
  */
 final class LeakageCheck {
     private final Path train;
     private final DatasetConfig config;
     private final Manifest manifest;
     private final Tokenizer tokenizer;
-    private final LeakDetector tested;
-    private final LeakDetector testedBefore;
-    private final Runnable each;
+    private final LeakDetector heldOut;
+    private final LeakDetector heldOutBefore;
+    private final Runnable advance;
 
     /**
-     * @param work where the shards of a generation were written
-     * @param each is run after every training document, by whatever thread
+     * @param work the folder of the written shards
+     * @param advance called after every training document, from any worker thread
      */
-    LeakageCheck(Path work, DatasetConfig config, Manifest manifest, Tokenizer tokenizer, Runnable each) {
+    LeakageCheck(Path work, DatasetConfig config, Manifest manifest, Tokenizer tokenizer, Runnable advance) {
         train = work.resolve(Split.TRAIN.shard());
         this.config = config;
         this.manifest = manifest;
         this.tokenizer = tokenizer;
-        this.each = each;
-        tested = new LeakDetector(config.get(DatasetKeys.WINDOW_WORDS), Integer.MAX_VALUE);
+        this.advance = advance;
+        heldOut = new LeakDetector(config.get(DatasetKeys.WINDOW_WORDS), Integer.MAX_VALUE);
         for (Split split : List.of(Split.VALIDATION, Split.TEST)) {
             try (TokenShard shard = TokenShard.open(work.resolve(split.shard()))) {
-                tested.hold(shard, tokenizer);
+                heldOut.addHeldOut(shard, tokenizer);
             }
         }
-        testedBefore = manifest.tested(Optional.of(tokenizer));
+        heldOutBefore = manifest.heldOut(Optional.of(tokenizer));
     }
 
-    /** Takes out the training documents that share a window with what is tested, and returns their ids. */
+    /** Removes the training documents that share a window with held-out ones, and returns their ids. */
     Set<String> drop() throws IOException {
         Path kept = train.resolveSibling("kept.part");
         Set<String> ids = new HashSet<>();
@@ -78,19 +78,19 @@ final class LeakageCheck {
                 throw new DatasetException(
                         config.out(),
                         "the leakage check failed: training documents share " + config.get(DatasetKeys.WINDOW_WORDS)
-                                + " words in a row with what is tested");
+                                + " words in a row with held-out documents");
             }
         }
         return ids;
     }
 
     private Set<Integer> leaking(TokenShard shard) {
-        Set<Integer> leaking = new HashSet<>(tested.shared(shard, tokenizer, config.threads(), each));
-        leaking.addAll(testedBefore.shared(shard, tokenizer, config.threads(), () -> {}));
+        Set<Integer> leaking = new HashSet<>(heldOut.leakingDocuments(shard, tokenizer, config.threads(), advance));
+        leaking.addAll(heldOutBefore.leakingDocuments(shard, tokenizer, config.threads(), () -> {}));
         return leaking;
     }
 
-    /** What is trained on now. */
+    /** The size of the training split after {@link #drop}. */
     DatasetReport.SplitCount trained() {
         try (TokenShard shard = TokenShard.open(train)) {
             Set<String> commits = new HashSet<>();
@@ -101,8 +101,8 @@ final class LeakageCheck {
         }
     }
 
-    /** Documents of older generations that leak by what is tested now. */
+    /** Training documents of older generations that share a window with held-out documents of this one. */
     List<String> tombstones() {
-        return manifest.leaking(tested, tokenizer);
+        return manifest.leaking(heldOut, tokenizer);
     }
 }

@@ -26,7 +26,7 @@ public final class Builds {
         public void advance() {}
 
         @Override
-        public void say(String message) {}
+        public void message(String text) {}
     };
 
     private Builds() {}

@@ -375,10 +375,10 @@ final class DatasetBuilderTest {
         try (TokenShard train = TokenShard.open(out.resolve(Split.TRAIN.shard()));
                 TokenShard test = TokenShard.open(out.resolve(Split.TEST.shard()))) {
             LeakDetector tested = new LeakDetector(30, Integer.MAX_VALUE);
-            tested.hold(test, tokenizer);
-            assertThat(tested.shared(train, tokenizer, 2, () -> {})).isEmpty();
-            tested.hold(train, tokenizer);
-            assertThat(tested.shared(train, tokenizer, 2, () -> {})).isNotEmpty();
+            tested.addHeldOut(test, tokenizer);
+            assertThat(tested.leakingDocuments(train, tokenizer, 2, () -> {})).isEmpty();
+            tested.addHeldOut(train, tokenizer);
+            assertThat(tested.leakingDocuments(train, tokenizer, 2, () -> {})).isNotEmpty();
         }
     }
 

@@ -356,7 +356,7 @@ final class DatasetInputsTest {
             public void advance() {}
 
             @Override
-            public void say(String message) {}
+            public void message(String text) {}
         };
         assertThatThrownBy(() -> new DatasetBuilder(
                                 Builds.config(repository(), out()),

@@ -30,33 +30,33 @@ final class RunConfigTest {
     @Test
     void readsWhatASeedWrote() throws IOException {
         RunConfig config = read("""
-            model:
-              pretrained_model: "bigcode/starcoder2-3b"
-              mps_prefer_fp16: true  # Use fp16 on MPS for memory savings
-            quantization:
-              load_in_4bit: true  # On CUDA: 4-bit; on MPS: int8
-              lora_enabled: true
-              lora_rank: 32
-              lora_alpha: 64
-              lora_dropout: 0.05
-              mps_quant_dtype: "int8"
-              mps_group_size: 64
-              mps_compute_dtype: "float16"
-              train_path: "data_enhanced/dataset_enhanced/training_data_enhanced_train.json"
-            optimization:
-              batch_size: 2
-              gradient_accumulation_steps: 8  # Effective batch = 16
-              learning_rate: 2.0e-4
-              mixed_precision: "fp16"  # or "bf16"
-              gradient_checkpointing: true
-            training:
-              num_epochs: 3
-              seed: 42
-            device_backend:
-              force_device: null  # Will auto-detect
-            output:
-              output_dir: "models/starcoder2-mps-optimized"
-            """);
+                model:
+                  pretrained_model: "bigcode/starcoder2-3b"
+                  mps_prefer_fp16: true  # Use fp16 on MPS for memory savings
+                quantization:
+                  load_in_4bit: true  # On CUDA: 4-bit; on MPS: int8
+                  lora_enabled: true
+                  lora_rank: 32
+                  lora_alpha: 64
+                  lora_dropout: 0.05
+                  mps_quant_dtype: "int8"
+                  mps_group_size: 64
+                  mps_compute_dtype: "float16"
+                  train_path: "data_enhanced/dataset_enhanced/training_data_enhanced_train.json"
+                optimization:
+                  batch_size: 2
+                  gradient_accumulation_steps: 8  # Effective batch = 16
+                  learning_rate: 2.0e-4
+                  mixed_precision: "fp16"  # or "bf16"
+                  gradient_checkpointing: true
+                training:
+                  num_epochs: 3
+                  seed: 42
+                device_backend:
+                  force_device: null  # Will auto-detect
+                output:
+                  output_dir: "models/starcoder2-mps-optimized"
+                """);
         assertThat(config.show("optimization.learning_rate")).isEqualTo("2.0E-4");
         assertThat(config.show("quantization.group_size")).isEqualTo("64");
         assertThat(config.show("device.metal_precision")).isEqualTo("fp16");
@@ -67,26 +67,26 @@ final class RunConfigTest {
 
     @ParameterizedTest
     @CsvSource(delimiter = '|', textBlock = """
-        optimization: {learning_rat: 1}    | 2 | unknown key optimization.learning_rat; the nearest one is optimization.learning_rate
-        training: {lora_rank: 3}           | 2 | unknown key training.lora_rank; the nearest one is quantization.lora_rank
-        nonsense: 3                        | 2 | unknown key nonsense
-        optimization: {batch_size: 0}      | 2 | expected whole number 1..65536, or auto, got 0
-        optimization: {batch_size: two}    | 2 | expected whole number 1..65536, or auto, got two
-        optimization: {batch_size: 1.5}    | 2 | expected whole number 1..65536, or auto, got 1.5
-        optimization: {batch_size: '2'}    | 2 | expected whole number 1..65536, or auto, got 2
-        training: {packing: 1}             | 2 | expected true or false, got 1
-        quantization: {lora_dropout: 1.2}  | 2 | expected number 0.0..0.99, got 1.2
-        optimization: {lr_scheduler: step} | 2 | expected one of cosine, linear, constant, wsd, got step
-        optimization: {betas: [0.9]}       | 2 | expected two numbers
-        output: {output_dir: [a]}          | 2 | expected text, got [a]
-        training: {seed: 1, seed: 2}       | 2 | seed
-        training: [1, 2]                   | 2 | unknown key training
-        training: {seed: 1                 | 3 | is not YAML
-        dataset: {samples: {spam: 0.5}}    | 2 | unknown key dataset.samples.spam; the nearest one is dataset.samples.spm
-        dataset: {samples: {span: word}}   | 2 | key dataset.samples.span: expected one of character, line, few_lines, node, got word
-        dataset: {samples: {context_length: 5}} | 2 | expected whole number 64..16777216, or auto, got 5
-        dataset: {history: 3}              | 2 | unknown key dataset.history
-        """)
+                    optimization: {learning_rat: 1}    | 2 | unknown key optimization.learning_rat; the nearest one is optimization.learning_rate
+                    training: {lora_rank: 3}           | 2 | unknown key training.lora_rank; the nearest one is quantization.lora_rank
+                    nonsense: 3                        | 2 | unknown key nonsense
+                    optimization: {batch_size: 0}      | 2 | expected whole number 1..65536, or auto, got 0
+                    optimization: {batch_size: two}    | 2 | expected whole number 1..65536, or auto, got two
+                    optimization: {batch_size: 1.5}    | 2 | expected whole number 1..65536, or auto, got 1.5
+                    optimization: {batch_size: '2'}    | 2 | expected whole number 1..65536, or auto, got 2
+                    training: {packing: 1}             | 2 | expected true or false, got 1
+                    quantization: {lora_dropout: 1.2}  | 2 | expected number 0.0..0.99, got 1.2
+                    optimization: {lr_scheduler: step} | 2 | expected one of cosine, linear, constant, wsd, got step
+                    optimization: {betas: [0.9]}       | 2 | expected two numbers
+                    output: {output_dir: [a]}          | 2 | expected text, got [a]
+                    training: {seed: 1, seed: 2}       | 2 | seed
+                    training: [1, 2]                   | 2 | unknown key training
+                    training: {seed: 1                 | 3 | is not YAML
+                    dataset: {samples: {spam: 0.5}}    | 2 | unknown key dataset.samples.spam; the nearest one is dataset.samples.spm
+                    dataset: {samples: {span: word}}   | 2 | key dataset.samples.span: expected one of character, line, few_lines, node, got word
+                    dataset: {samples: {context_length: 5}} | 2 | expected whole number 64..16777216, or auto, got 5
+                    dataset: {history: 3}              | 2 | unknown key dataset.history
+                    """)
     void saysWhichLineIsWrong(String line, int number, String message) throws IOException {
         assertThatThrownBy(() -> read("model: {dtype: bf16}\n" + line + "\n"))
                 .isInstanceOf(ConfigException.class)
@@ -149,41 +149,41 @@ final class RunConfigTest {
     /** One row of the table in docs/config.md each. */
     @ParameterizedTest
     @CsvSource(delimiter = '|', textBlock = """
-        device_backend.force_device=mps         | device.force                     | metal
-        device_backend.force_device=null        | device.force                     | null
-        device_backend.attention_backend=metal  | device.attention                 | flash
-        attention_backend=xformers              | device.attention                 | flash
-        attention_backend=sdpa                  | device.attention                 | auto
-        attention_backend=native                | device.attention                 | plain
-        optimization.use_mixed_precision=true   | optimization.mixed_precision     | auto
-        optimization.use_mixed_precision=false  | optimization.mixed_precision     | no
-        quantization.train_path=a.json          | data.train                       | a.json
-        dataset.val_path=b.json                 | data.validation                  | b.json
-        data.test_path=c.json                   | data.test                        | c.json
-        dataset.context_window=512              | model.context_window             | 512
-        dataset.target_window=256               | model.context_window             | 2304
-        quantization.bnb_4bit_compute_dtype=float16 | optimization.mixed_precision | fp16
-        quantization.bnb_4bit_use_double_quant=false | quantization.double_quantization | false
-        quantization.mps_group_size=64          | quantization.group_size          | 64
-        quantization.mps_group_size=256         | quantization.group_size          | 256
-        quantization.mps_compute_dtype=float16  | device.metal_precision           | fp16
-        model.mps_prefer_fp16=true              | device.metal_precision           | fp16
-        quantization.mps_quant_dtype=int8       | quantization.metal_storage       | int8
-        model.base_model=a/b                    | model.pretrained_model           | a/b
-        sequence_len=512                        | model.context_window             | 512
-        max_seq_length=512                      | model.context_window             | 512
-        model.use_lora=false                    | quantization.lora_enabled        | false
-        lora_r=8                                | quantization.lora_rank           | 8
-        micro_batch_size=3                      | optimization.batch_size          | 3
-        per_device_train_batch_size=3           | optimization.batch_size          | 3
-        num_train_epochs=2                      | training.num_epochs              | 2
-        sample_packing=false                    | training.packing                 | false
-        model.torch_dtype=bfloat16              | model.dtype                      | bf16
-        model.use_4bit=false                    | quantization.load_in_4bit        | false
-        model.use_8bit=true                     | quantization.load_in_8bit        | true
-        training.num_workers=4                  | data.num_workers                 | 4
-        model.use_mps_int8_quant=false          | quantization.metal_storage       | nf4
-        """)
+                    device_backend.force_device=mps         | device.force                     | metal
+                    device_backend.force_device=null        | device.force                     | null
+                    device_backend.attention_backend=metal  | device.attention                 | flash
+                    attention_backend=xformers              | device.attention                 | flash
+                    attention_backend=sdpa                  | device.attention                 | auto
+                    attention_backend=native                | device.attention                 | plain
+                    optimization.use_mixed_precision=true   | optimization.mixed_precision     | auto
+                    optimization.use_mixed_precision=false  | optimization.mixed_precision     | no
+                    quantization.train_path=a.json          | data.train                       | a.json
+                    dataset.val_path=b.json                 | data.validation                  | b.json
+                    data.test_path=c.json                   | data.test                        | c.json
+                    dataset.context_window=512              | model.context_window             | 512
+                    dataset.target_window=256               | model.context_window             | 2304
+                    quantization.bnb_4bit_compute_dtype=float16 | optimization.mixed_precision | fp16
+                    quantization.bnb_4bit_use_double_quant=false | quantization.double_quantization | false
+                    quantization.mps_group_size=64          | quantization.group_size          | 64
+                    quantization.mps_group_size=256         | quantization.group_size          | 256
+                    quantization.mps_compute_dtype=float16  | device.metal_precision           | fp16
+                    model.mps_prefer_fp16=true              | device.metal_precision           | fp16
+                    quantization.mps_quant_dtype=int8       | quantization.metal_storage       | int8
+                    model.base_model=a/b                    | model.pretrained_model           | a/b
+                    sequence_len=512                        | model.context_window             | 512
+                    max_seq_length=512                      | model.context_window             | 512
+                    model.use_lora=false                    | quantization.lora_enabled        | false
+                    lora_r=8                                | quantization.lora_rank           | 8
+                    micro_batch_size=3                      | optimization.batch_size          | 3
+                    per_device_train_batch_size=3           | optimization.batch_size          | 3
+                    num_train_epochs=2                      | training.num_epochs              | 2
+                    sample_packing=false                    | training.packing                 | false
+                    model.torch_dtype=bfloat16              | model.dtype                      | bf16
+                    model.use_4bit=false                    | quantization.load_in_4bit        | false
+                    model.use_8bit=true                     | quantization.load_in_8bit        | true
+                    training.num_workers=4                  | data.num_workers                 | 4
+                    model.use_mps_int8_quant=false          | quantization.metal_storage       | nf4
+                    """)
     void otherSpellingsAreOurs(String assignment, String key, String value) {
         assertThat(RunConfig.defaults().set(List.of(assignment)).show(key)).isEqualTo(value);
     }
@@ -241,13 +241,13 @@ final class RunConfigTest {
     @Test
     void oneFileHasTheSettingsOfADataset() throws IOException {
         RunConfig config = read("""
-            model: {context_window: 512}
-            dataset:
-              name: 2024
-              samples: {span: line, fim_files: 1}
-              filters: {exclude: ["*.sql", docs/**], include: src/**}
-              splits:
-            """);
+                model: {context_window: 512}
+                dataset:
+                  name: 2024
+                  samples: {span: line, fim_files: 1}
+                  filters: {exclude: ["*.sql", docs/**], include: src/**}
+                  splits:
+                """);
         assertThat(config.show("dataset.samples.span")).isEqualTo("line");
         assertThat(config.show("dataset.name")).isEqualTo("2024");
         assertThat(config.show("dataset.filters.exclude")).isEqualTo("[*.sql, docs/**]");

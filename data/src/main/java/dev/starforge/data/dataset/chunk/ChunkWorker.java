@@ -46,8 +46,8 @@ public final class ChunkWorker implements ParallelMap.BatchWorker<List<ObjectId>
     private static final int LONGEST_SIGNATURE = 5;
     private static final int MOST_IMPORTS = 30;
 
-    /** What is counted and compared of a run of commits, and its lines. */
-    public record ChunkBatch(TempFile chunkLines, TempFile fileLines, List<CommitChunks> results) {}
+    /** The JSON lines of consecutive commits, and facts about their files and chunks. */
+    public record ChunkBatch(TempFile chunkLines, TempFile fileLines, List<CommitChunks> commits) {}
 
     public record CommitChunks(String commit, List<FileFact> files, List<ChunkFact> chunks) {}
 
@@ -73,10 +73,10 @@ public final class ChunkWorker implements ParallelMap.BatchWorker<List<ObjectId>
     private final PathIndex paths;
     private final RedactedBlobs shownBlobs;
     private final Supplier<TempFile> spools;
-    private final Runnable each;
+    private final Runnable advance;
     private final Map<String, Optional<ObjectId>> placed = new HashMap<>();
 
-    /** @param each is run after every commit, by whatever thread */
+    /** @param advance called after every commit, from any worker thread */
     public ChunkWorker(
             GitHistory.CommitReader reader,
             DatasetConfig config,
@@ -84,7 +84,7 @@ public final class ChunkWorker implements ParallelMap.BatchWorker<List<ObjectId>
             ParserPool parsers,
             PathIndex paths,
             Supplier<TempFile> spools,
-            Runnable each) {
+            Runnable advance) {
         this.reader = reader;
         this.config = config;
         this.licences = licences;
@@ -93,29 +93,29 @@ public final class ChunkWorker implements ParallelMap.BatchWorker<List<ObjectId>
         filter = new FileFilter(config);
         shownBlobs = new RedactedBlobs(reader.blobs());
         this.spools = spools;
-        this.each = each;
+        this.advance = advance;
     }
 
     @Override
     public ChunkBatch apply(List<ObjectId> commits) {
-        ChunkBatch run = new ChunkBatch(spools.get(), spools.get(), new ArrayList<>(commits.size()));
+        ChunkBatch batch = new ChunkBatch(spools.get(), spools.get(), new ArrayList<>(commits.size()));
         JsonWriter chunkLines = new JsonWriter();
         JsonWriter fileLines = new JsonWriter();
         for (ObjectId id : commits) {
-            ParallelMap.goOn();
+            ParallelMap.checkCancelled();
             try {
-                run.results().add(result(reader.commit(id), chunkLines, fileLines));
+                batch.commits().add(result(reader.commit(id), chunkLines, fileLines));
             } catch (IOException failure) {
                 throw new DatasetException(
                         config.repository(), "commit " + id.name() + ": " + failure.getMessage(), failure);
             }
-            chunkLines.spill(run.chunkLines());
-            fileLines.spill(run.fileLines());
-            each.run();
+            chunkLines.spill(batch.chunkLines());
+            fileLines.spill(batch.fileLines());
+            advance.run();
         }
-        chunkLines.finish(run.chunkLines());
-        fileLines.finish(run.fileLines());
-        return run;
+        chunkLines.finish(batch.chunkLines());
+        fileLines.finish(batch.fileLines());
+        return batch;
     }
 
     private CommitChunks result(RevCommit commit, JsonWriter chunkLines, JsonWriter fileLines) throws IOException {
@@ -239,8 +239,8 @@ public final class ChunkWorker implements ParallelMap.BatchWorker<List<ObjectId>
                     part.patch(),
                     imports,
                     part.newCode().isEmpty() ? List.of() : context(commit, path, language, part.newCode(), imports));
-            ChunkFingerprint compared = compared(chunk, config.get(DatasetKeys.MIN_WORDS));
-            chunks.add(new ChunkFact(id, file, compared.hash, compared.grams));
+            ChunkFingerprint fingerprint = fingerprint(chunk, config.get(DatasetKeys.MIN_WORDS));
+            chunks.add(new ChunkFact(id, file, fingerprint.hash, fingerprint.grams));
             chunk.write(chunkLines);
             chunkLines.newline();
         }
@@ -249,11 +249,11 @@ public final class ChunkWorker implements ParallelMap.BatchWorker<List<ObjectId>
     /** By what chunks are compared: the hash of the words that they add, and their 5-grams if the words are enough. */
     record ChunkFingerprint(long hash, long[] grams) {}
 
-    static ChunkFingerprint compared(CodeChunk chunk, int leastWords) {
+    static ChunkFingerprint fingerprint(CodeChunk chunk, int minWords) {
         WordHashes words = WordHashes.of(String.join("", chunk.added()));
         // what adds no words has only itself to be known by: deletions are not copies of each other
         long hash = words.count() == 0 ? Hashes.first64(chunk.patch()) : words.hash();
-        return new ChunkFingerprint(hash, words.count() >= Math.max(1, leastWords) ? words.grams() : new long[0]);
+        return new ChunkFingerprint(hash, words.count() >= Math.max(1, minWords) ? words.grams() : new long[0]);
     }
 
     private Outline outline(FileChange.Side side, Language language, byte[] content) {

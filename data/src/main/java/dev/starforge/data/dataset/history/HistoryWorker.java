@@ -29,38 +29,37 @@ import org.eclipse.jgit.lib.PersonIdent;
 import org.eclipse.jgit.revwalk.RevCommit;
 
 /**
- * One commit as a line of {@code commits.jsonl}: who, when, why, and the real difference of every file to the first
- * parent. Contents that must not be shown are replaced, and the replacements counted.
+ * Writes one commit as a line of {@code commits.jsonl}: author, time, message, and the patch of every changed file against
+ * the first parent, with secrets redacted and counted.
  */
 public final class HistoryWorker implements ParallelMap.BatchWorker<List<ObjectId>, HistoryWorker.HistoryBatch> {
-    /** Lines of a run of commits, and what is counted of each. */
-    public record HistoryBatch(TempFile json, List<CommitFacts> lines) {}
+    /** The JSON lines of consecutive commits, and facts about each. */
+    public record HistoryBatch(TempFile json, List<CommitFacts> commits) {}
 
-    /** What is counted of a commit. */
     public record CommitFacts(long time, List<String> paths, Redactions redactions) {}
 
-    private static final PersonIdent NOBODY = new PersonIdent("", "", Instant.EPOCH, ZoneOffset.UTC);
+    private static final PersonIdent UNKNOWN_PERSON = new PersonIdent("", "", Instant.EPOCH, ZoneOffset.UTC);
 
     private final GitHistory.CommitReader reader;
     private final Map<ObjectId, List<String>> names;
     private final DatasetConfig config;
     private final Supplier<TempFile> spools;
-    private final Runnable each;
+    private final Runnable advance;
     private final ByteBuilder patch = new ByteBuilder();
     private final JsonWriter json = new JsonWriter();
 
-    /** @param each is run after every commit, by whatever thread */
+    /** @param advance called after every commit, from any worker thread */
     public HistoryWorker(
             GitHistory.CommitReader reader,
             Map<ObjectId, List<String>> names,
             DatasetConfig config,
             Supplier<TempFile> spools,
-            Runnable each) {
+            Runnable advance) {
         this.reader = reader;
         this.names = names;
         this.config = config;
         this.spools = spools;
-        this.each = each;
+        this.advance = advance;
     }
 
     @Override
@@ -68,14 +67,14 @@ public final class HistoryWorker implements ParallelMap.BatchWorker<List<ObjectI
         TempFile spool = spools.get();
         List<CommitFacts> lines = new ArrayList<>(commits.size());
         for (ObjectId id : commits) {
-            ParallelMap.goOn();
+            ParallelMap.checkCancelled();
             try {
                 lines.add(line(reader.commit(id), spool));
             } catch (IOException | LargeObjectException failure) {
                 throw new DatasetException(
                         config.repository(), "commit " + id.name() + ": " + failure.getMessage(), failure);
             }
-            each.run();
+            advance.run();
         }
         json.finish(spool);
         return new HistoryBatch(spool, lines);
@@ -83,7 +82,7 @@ public final class HistoryWorker implements ParallelMap.BatchWorker<List<ObjectI
 
     private CommitFacts line(RevCommit commit, TempFile spool) throws IOException {
         Redactor secrets = new Redactor();
-        PersonIdent author = known(commit.getAuthorIdent());
+        PersonIdent author = orUnknown(commit.getAuthorIdent());
         long time = GitHistory.time(commit);
         json.begin().put("hash", commit.name()).list("parents");
         for (RevCommit parent : commit.getParents()) {
@@ -130,28 +129,27 @@ public final class HistoryWorker implements ParallelMap.BatchWorker<List<ObjectI
         return new CommitFacts(time, paths, secrets.redactions());
     }
 
-    /** A commit may name its people in ways that cannot be read. */
-    private static PersonIdent known(PersonIdent person) {
-        return person != null ? person : NOBODY;
+    /** JGit returns null for a malformed author or committer line. */
+    private static PersonIdent orUnknown(PersonIdent person) {
+        return person != null ? person : UNKNOWN_PERSON;
     }
 
     private String person(String name, String placeholder) {
         return config.get(DatasetKeys.REDACT_PEOPLE) ? placeholder : name;
     }
 
-    /** A commit message without secrets and, if so wished, names. */
+    /** The commit message with secrets redacted, and names if configured. */
     public static String message(RevCommit commit, DatasetConfig config, Redactor secrets) {
         String message = commit.getFullMessage().strip();
         if (config.get(DatasetKeys.REDACT_PEOPLE)) {
             message = Redactor.withoutNames(
                     message,
-                    known(commit.getAuthorIdent()).getName(),
-                    known(commit.getCommitterIdent()).getName());
+                    orUnknown(commit.getAuthorIdent()).getName(),
+                    orUnknown(commit.getCommitterIdent()).getName());
         }
         return secrets.redact(message);
     }
 
-    /** What is said of a changed file. */
     private record FileDiff(
             boolean binary, boolean tooLarge, boolean missing, int additions, int deletions, int redactions) {
         void write(JsonWriter json, FileChange change, ByteBuilder patch) {
@@ -181,7 +179,7 @@ public final class HistoryWorker implements ParallelMap.BatchWorker<List<ObjectI
         }
     }
 
-    /** Compares the two contents and leaves the patch in the buffer. */
+    /** Compares both contents; the patch is left in {@link #patch}. */
     private FileDiff diff(FileChange change, Redactor secrets) throws IOException {
         patch.clear();
         BlobReader blobs = reader.blobs();

@@ -14,16 +14,16 @@ import java.util.function.Consumer;
 import java.util.function.Supplier;
 
 /**
- * Work on many items by several threads whose results come back one by one, in the items' order: so output does not
- * depend on the number of threads, and no more than a few results wait.
+ * Maps items with several threads and passes the results to a sink in the order of the items, so that output does not depend
+ * on the number of threads. Only a few results wait for their turn.
  */
 public final class ParallelMap {
-    private static final int AHEAD = 3;
-    private static final int SHORTEST = 4;
+    private static final int RESULTS_PER_THREAD = 3;
+    private static final int MIN_LENGTH = 4;
 
     private ParallelMap() {}
 
-    /** What one thread works with; made once for each. */
+    /** The mapping function of one thread, which may keep state. */
     public interface BatchWorker<T, R> extends AutoCloseable {
         R apply(T item);
 
@@ -32,21 +32,21 @@ public final class ParallelMap {
     }
 
     /**
-     * Runs of neighbours, for items of which one leaves much behind that the next needs: a version of a file in a pack is
-     * what changed since the one before, so two threads that take turns would both unpack everything. Long runs first,
-     * shorter ones towards the end, so that the threads finish together.
+     * Cuts items into batches of consecutive items, since each leaves cached data that the next needs: a pack stores a
+     * version of a file as a delta to another, so threads that alternate would both unpack everything. Batches get shorter
+     * towards the end, so that the threads finish together.
      *
-     * @param longest bounds what waits for its turn
+     * @param maxLength bounds the results that wait for their turn
      */
-    public static <T> Iterable<List<T>> runs(List<T> items, int threads, int longest) {
-        List<List<T>> runs = new ArrayList<>();
+    public static <T> Iterable<List<T>> batches(List<T> items, int threads, int maxLength) {
+        List<List<T>> batches = new ArrayList<>();
         for (int from = 0; from < items.size(); ) {
             int left = items.size() - from;
-            int length = Math.clamp(left / (2 * threads), Math.min(left, SHORTEST), longest);
-            runs.add(items.subList(from, from + length));
+            int length = Math.clamp(left / (2 * threads), Math.min(left, MIN_LENGTH), maxLength);
+            batches.add(items.subList(from, from + length));
             from += length;
         }
-        return runs;
+        return batches;
     }
 
     public static <T, R> void run(
@@ -65,7 +65,7 @@ public final class ParallelMap {
                             idle.add(worker);
                         }
                     }));
-                    if (waiting.size() > AHEAD * threads) {
+                    if (waiting.size() > RESULTS_PER_THREAD * threads) {
                         sink.accept(result(waiting.poll()));
                     }
                 }
@@ -81,10 +81,10 @@ public final class ParallelMap {
         }
     }
 
-    /** For workers, between the parts of a long item: ends the work if another's has failed. */
-    public static void goOn() {
+    /** Throws if another worker has failed; workers call it between the parts of a long item. */
+    public static void checkCancelled() {
         if (Thread.currentThread().isInterrupted()) {
-            throw new CancellationException("other work failed");
+            throw new CancellationException("another worker failed");
         }
     }
 

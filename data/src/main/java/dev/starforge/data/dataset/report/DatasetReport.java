@@ -1,16 +1,23 @@
 package dev.starforge.data.dataset.report;
 
 import dev.starforge.data.Split;
+import dev.starforge.data.dataset.redact.Redactions;
+import dev.starforge.data.dataset.redact.Redactor;
+import java.util.Comparator;
+import java.util.EnumMap;
 import java.util.List;
 import java.util.Map;
+import java.util.TreeMap;
 
 /**
- * What a run did.
+ * The result of a build.
  *
  * @param generation 0 for the first; -1 if there was nothing new
- * @param dropped files and chunks that were not used, by reason
- * @param tombstones documents of older generations that are no longer handed out
- * @param seconds of each stage
+ * @param dropped counts of files, chunks and documents that are not used, by reason
+ * @param tombstones documents of older generations that are excluded from now on
+ * @param parsed files that a grammar parsed
+ * @param guessed files of a language with a grammar that were split without it
+ * @param seconds duration of each stage
  */
 public record DatasetReport(
         int generation,
@@ -32,16 +39,42 @@ public record DatasetReport(
         String family,
         Map<String, Double> seconds) {
 
+    /** The result if there are no new commits. */
+    public static DatasetReport unchanged(String family, Map<String, Double> seconds) {
+        Map<Split, SplitCount> none = new EnumMap<>(Split.class);
+        for (Split split : Split.values()) {
+            none.put(split, new SplitCount(0, 0, 0));
+        }
+        RedactionCounts redacted = new RedactionCounts(0, 0, 0, Map.of(), List.of());
+        return new DatasetReport(
+                -1, 0, 0, 0, 0, 0, Map.of(), Map.of(), none, 0, 0, 0, 0, 0, redacted, Map.of(), family, seconds);
+    }
+
     /** Size of a split. */
     public record SplitCount(int documents, long tokens, int commits) {}
 
     /**
-     * How much was replaced by placeholders.
+     * How many values were replaced by placeholders.
      *
-     * @param rules the same by the rule that found it
+     * @param rules the counts by the rule that found the value
      */
     public record RedactionCounts(
-            long keys, long passwords, long emails, Map<String, Long> rules, List<MaskedExample> examples) {}
+            long keys, long passwords, long emails, Map<String, Long> rules, List<MaskedExample> examples) {
+        public static RedactionCounts of(Redactions redactions) {
+            Map<String, Long> rules = new TreeMap<>();
+            redactions.counts().forEach((rule, count) -> rules.put(rule.label(), count));
+            List<MaskedExample> examples = redactions.examples().stream()
+                    .sorted(Comparator.comparing(Redactions.MaskedValue::rule))
+                    .map(value -> new MaskedExample(value.rule().label(), value.masked(), value.path(), value.line()))
+                    .toList();
+            return new RedactionCounts(
+                    redactions.of(Redactor.KEY),
+                    redactions.of(Redactor.PASSWORD),
+                    redactions.of(Redactor.EMAIL),
+                    rules,
+                    examples);
+        }
+    }
 
     /** A replaced value: the first characters, at most a quarter of it, and where it first stood. */
     public record MaskedExample(String rule, String masked, String path, int line) {}

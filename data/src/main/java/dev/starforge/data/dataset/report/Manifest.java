@@ -40,8 +40,8 @@ import tools.jackson.databind.node.ArrayNode;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
- * {@code manifest.json}: what a dataset was made from and what is in it. It names every file of every generation by its
- * hash, holds no times of clocks and no places, and so is the same for the same repository, settings and seed.
+ * {@code manifest.json}: the inputs, settings, counts and files of a dataset, every file with its hash. It has no clock times
+ * and no absolute paths, so it is identical for the same repository, settings and seed.
  */
 public final class Manifest {
     public static final String TOKENIZER = "tokenizer.json";
@@ -87,8 +87,8 @@ public final class Manifest {
     }
 
     /**
-     * A folder with other things in it is somebody's; a dataset is not mixed into them. What a first generation moved
-     * there before it was interrupted is not foreign.
+     * Throws if the output folder contains files that are not part of a dataset. Files that an interrupted first generation
+     * moved there are not foreign.
      */
     public static void refuseForeign(Path out, Path work) {
         if (!Files.isDirectory(out) || Files.exists(out.resolve(Dataset.MANIFEST))) {
@@ -112,7 +112,7 @@ public final class Manifest {
         }
     }
 
-    /** Removes what a first generation moved into place without becoming a dataset. */
+    /** Removes files that an interrupted first generation has already moved into place. */
     public static void discardInterrupted(Path out, Path work) throws IOException {
         if (!Files.exists(out.resolve(Dataset.MANIFEST))) {
             for (String name : interrupted(work)) {
@@ -121,7 +121,7 @@ public final class Manifest {
         }
     }
 
-    /** The files of a manifest that was written but is not in place yet. */
+    /** The files named by a manifest that is still in the work folder. */
     private static Set<String> interrupted(Path work) {
         Path file = work.resolve(Dataset.MANIFEST);
         Set<String> names = new TreeSet<>();
@@ -169,7 +169,7 @@ public final class Manifest {
         }
     }
 
-    /** What decides the content. */
+    /** The settings that decide the content. */
     public static ObjectNode settings(DatasetConfig config) {
         ObjectNode node = Jackson.object();
         for (Key<?> key : DatasetKeys.deciding()) {
@@ -197,7 +197,7 @@ public final class Manifest {
         return root.path("generations").size();
     }
 
-    /** The commits up to which the dataset knows the history. */
+    /** The newest commit of each generation. */
     public List<String> heads() {
         List<String> heads = new ArrayList<>();
         root.path("generations")
@@ -213,8 +213,8 @@ public final class Manifest {
         return config.out().resolve(generation.path("directory").asString("."));
     }
 
-    /** The chunks that the older generations train on. */
-    public void eachTrained(Consumer<CodeChunk> each) throws IOException {
+    /** Visits the training chunks of the older generations. */
+    public void eachTrainingChunk(Consumer<CodeChunk> each) throws IOException {
         Set<String> tombstones = new HashSet<>();
         root.path("generations")
                 .forEach(generation -> generation.path("tombstones").forEach(id -> tombstones.add(id.stringValue())));
@@ -234,25 +234,25 @@ public final class Manifest {
         }
     }
 
-    /** What the older generations test. */
-    public LeakDetector tested(Optional<Tokenizer> tokenizer) {
-        LeakDetector tested = new LeakDetector(config.get(DatasetKeys.WINDOW_WORDS), Integer.MAX_VALUE);
+    /** The held-out text of the older generations. */
+    public LeakDetector heldOut(Optional<Tokenizer> tokenizer) {
+        LeakDetector heldOut = new LeakDetector(config.get(DatasetKeys.WINDOW_WORDS), Integer.MAX_VALUE);
         for (JsonNode generation : root.path("generations")) {
             for (Split split : List.of(Split.VALIDATION, Split.TEST)) {
                 try (TokenShard shard = TokenShard.open(folder(generation).resolve(split.shard()))) {
-                    tested.hold(shard, tokenizer.orElseThrow());
+                    heldOut.addHeldOut(shard, tokenizer.orElseThrow());
                 }
             }
         }
-        return tested;
+        return heldOut;
     }
 
-    /** Training documents of older generations that share a window with what is tested now. */
-    public List<String> leaking(LeakDetector tested, Tokenizer tokenizer) {
+    /** Training documents of older generations that share a window with held-out text of this one. */
+    public List<String> leaking(LeakDetector heldOut, Tokenizer tokenizer) {
         List<String> ids = new ArrayList<>();
         for (JsonNode generation : root.path("generations")) {
             try (TokenShard shard = TokenShard.open(folder(generation).resolve(Split.TRAIN.shard()))) {
-                tested.shared(shard, tokenizer, config.threads(), () -> {})
+                heldOut.leakingDocuments(shard, tokenizer, config.threads(), () -> {})
                         .forEach(document -> ids.add(shard.id(document)));
             }
         }
@@ -260,66 +260,96 @@ public final class Manifest {
     }
 
     /**
-     * Adds what was built to the dataset: files first, the manifest last. It is complete before the first file moves, so
-     * that what an interrupted run leaves can be told from what was there.
+     * A finished generation.
+     *
+     * @param head the newest commit
+     * @param tombstones documents of older generations that are excluded from now on
+     * @param documentsByBlob ids of the documents that show parts of a blob
      */
-    public void add(
-            Path work,
+    public record Generation(
             String head,
             DatasetReport report,
-            SplitBoundaries times,
+            SplitBoundaries boundaries,
             List<String> tombstones,
-            Map<String, List<String>> byBlob,
-            Path tokenizerFile,
-            Tokenizer tokenizer)
-            throws IOException {
+            Map<String, List<String>> documentsByBlob) {}
+
+    /**
+     * Moves the finished files of the work folder into the dataset, the manifest last. The manifest is complete before the
+     * first file moves, so that an interrupted run's files can be recognized.
+     */
+    public void publish(Path work, Generation generation, Path tokenizerFile, Tokenizer tokenizer) throws IOException {
         int number = generations();
         Path folder = number == 0 ? config.out() : config.out().resolve("generation-" + number);
         Files.createDirectories(folder);
-        ObjectNode generation = ((ArrayNode) root.path("generations")).addObject();
-        generation.put("directory", number == 0 ? "." : "generation-" + number).put("head", head);
-        generation.put("commits", report.commits());
-        generation.put("train_until", time(times.train())).put("validation_until", time(times.validation()));
-        ObjectNode splits = generation.putObject("splits");
+        ObjectNode node = ((ArrayNode) root.path("generations")).addObject();
+        node.put("directory", number == 0 ? "." : "generation-" + number);
+        describe(generation, node);
+        describe(generation.report, generation.head, tokenizerFile, tokenizer);
+        ObjectNode blobs = (ObjectNode) root.path("blobs");
+        new TreeMap<>(generation.documentsByBlob).forEach((blob, ids) -> {
+            ArrayNode known = blobs.path(blob).isArray() ? (ArrayNode) blobs.path(blob) : blobs.putArray(blob);
+            ids.forEach(known::add);
+        });
+        // the blobs come last, after the part that people read
+        root.remove("blobs");
+        List<Path> finished = finished(work, node.putObject("files"));
+        root.set("blobs", blobs);
+        Path unfinished = work.resolve("manifest.part");
+        Files.writeString(unfinished, Jackson.indented(root) + "\n");
+        sync(unfinished);
+        Path fresh = work.resolve(Dataset.MANIFEST);
+        Files.move(unfinished, fresh, StandardCopyOption.ATOMIC_MOVE);
+        for (Path file : finished) {
+            String name = file.getFileName().toString();
+            Path target = name.equals(TOKENIZER) ? config.out() : folder;
+            Files.move(file, target.resolve(name), StandardCopyOption.REPLACE_EXISTING);
+        }
+        Files.move(fresh, config.out().resolve(Dataset.MANIFEST), StandardCopyOption.ATOMIC_MOVE);
+    }
+
+    private static void describe(Generation generation, ObjectNode out) {
+        DatasetReport report = generation.report;
+        out.put("head", generation.head).put("commits", report.commits());
+        out.put("train_until", time(generation.boundaries.train()))
+                .put("validation_until", time(generation.boundaries.validation()));
+        ObjectNode splits = out.putObject("splits");
         report.splits()
                 .forEach((split, count) -> splits.putObject(split.label())
                         .put("documents", count.documents())
                         .put("tokens", count.tokens())
                         .put("commits", count.commits()));
-        generation
-                .putObject("counts")
+        out.putObject("counts")
                 .put("files", report.files())
                 .put("files_kept", report.filesKept())
                 .put("chunks", report.chunks())
                 .put("chunks_kept", report.chunksKept());
-        ObjectNode dropped = generation.putObject("dropped");
+        ObjectNode dropped = out.putObject("dropped");
         report.dropped().forEach(dropped::put);
-        ObjectNode languages = generation.putObject("languages");
+        ObjectNode languages = out.putObject("languages");
         report.languages().forEach(languages::put);
-        redactions(report.redacted(), generation.putObject("redactions"));
-        generation
-                .putObject("leakage")
+        redactions(report.redacted(), out.putObject("redactions"));
+        out.putObject("leakage")
                 .put("shared_windows", 0)
                 .put("dropped", report.leakingDropped())
                 .put("boilerplate_windows", report.boilerplateWindows())
-                .put("tombstones", tombstones.size());
-        tombstones.forEach(generation.putArray("tombstones")::add);
+                .put("tombstones", generation.tombstones.size());
+        generation.tombstones.forEach(out.putArray("tombstones")::add);
+    }
+
+    /** Updates the fields that hold for the whole dataset. */
+    private void describe(DatasetReport report, String head, Path tokenizerFile, Tokenizer tokenizer) {
         ((ObjectNode) root.path("repository")).put("head", head);
-        ObjectNode licences = root.putObject("licenses");
-        report.licences().forEach((path, licence) -> licences.put(path.isEmpty() ? "." : path, licence));
+        ObjectNode licenses = root.putObject("licenses");
+        report.licences().forEach((path, license) -> licenses.put(path.isEmpty() ? "." : path, license));
         ((ObjectNode) root.path("tokenizer"))
                 .put("sha256", Hashes.sha256(tokenizerFile))
                 .put("vocabulary", tokenizer.size())
                 .put("family", report.family());
-        ObjectNode blobs = (ObjectNode) root.path("blobs");
-        new TreeMap<>(byBlob).forEach((blob, ids) -> {
-            ArrayNode known = blobs.path(blob).isArray() ? (ArrayNode) blobs.path(blob) : blobs.putArray(blob);
-            ids.forEach(known::add);
-        });
-        // kept at the end, where a person who opens the file is not in its way
-        root.remove("blobs");
-        ObjectNode files = generation.putObject("files");
-        List<Path> moving = new ArrayList<>();
+    }
+
+    /** The files of the work folder that belong to the dataset; describes each by size and hash. */
+    private static List<Path> finished(Path work, ObjectNode out) throws IOException {
+        List<Path> finished = new ArrayList<>();
         try (Stream<Path> built = Files.list(work)) {
             for (Path file : built.sorted().toList()) {
                 String name = file.getFileName().toString();
@@ -327,25 +357,14 @@ public final class Manifest {
                     continue;
                 }
                 sync(file);
-                files.putObject(name).put("bytes", Files.size(file)).put("sha256", Hashes.sha256(file));
-                moving.add(file);
+                out.putObject(name).put("bytes", Files.size(file)).put("sha256", Hashes.sha256(file));
+                finished.add(file);
             }
         }
-        root.set("blobs", blobs);
-        Path unfinished = work.resolve("manifest.part");
-        Files.writeString(unfinished, Jackson.indented(root) + "\n");
-        sync(unfinished);
-        Path fresh = work.resolve(Dataset.MANIFEST);
-        Files.move(unfinished, fresh, StandardCopyOption.ATOMIC_MOVE);
-        for (Path file : moving) {
-            String name = file.getFileName().toString();
-            Path place = name.equals(TOKENIZER) ? config.out() : folder;
-            Files.move(file, place.resolve(name), StandardCopyOption.REPLACE_EXISTING);
-        }
-        Files.move(fresh, config.out().resolve(Dataset.MANIFEST), StandardCopyOption.ATOMIC_MOVE);
+        return finished;
     }
 
-    /** How often, by which rule, and masked examples; never a secret. */
+    /** Counts by rule, and masked examples. */
     private static void redactions(DatasetReport.RedactionCounts redacted, ObjectNode out) {
         out.put("keys", redacted.keys()).put("passwords", redacted.passwords()).put("emails", redacted.emails());
         redacted.rules().forEach(out.putObject("rules")::put);

@@ -11,9 +11,9 @@ import java.util.Optional;
 import tools.jackson.core.JacksonException;
 import tools.jackson.databind.JsonNode;
 
-/** Where the tokenizer of a dataset comes from. */
+/** The tokenizer of a dataset: an existing one, or one to train. */
 public sealed interface TokenizerChoice {
-    /** The one that was trained for a dataset that is there already; {@code usual} is its size where nobody wrote it down. */
+    /** The tokenizer that was trained for an existing dataset; {@code usual} is its size if the manifest has none. */
     static Optional<TokenizerToTrain> trainedFor(Path dataset, int usual) {
         Path manifest = dataset.resolve(Dataset.MANIFEST);
         if (!Files.exists(manifest) || !Files.exists(dataset.resolve(Manifest.TOKENIZER))) {
@@ -27,12 +27,21 @@ public sealed interface TokenizerChoice {
         }
     }
 
-    /** One that exists; its file, a {@code tokenizer.json} or a GGUF file, is named in the manifest by its hash. */
+    /** The given tokenizer, or the one that an existing dataset in {@code out} was made with; empty if none exists yet. */
+    default Optional<Tokenizer> existing(Path out) {
+        if (this instanceof ExistingTokenizer given) {
+            return Optional.of(given.tokenizer());
+        }
+        Path file = out.resolve(Manifest.TOKENIZER);
+        return Files.exists(file) ? Optional.of(Tokenizer.read(file)) : Optional.empty();
+    }
+
+    /** An existing tokenizer; its file, a {@code tokenizer.json} or a GGUF file, is named in the manifest by its hash. */
     record ExistingTokenizer(Path file, Tokenizer tokenizer) implements TokenizerChoice {}
 
-    /** One learned from the training split, written beside the dataset. */
+    /** A tokenizer to train on the training split; it is written into the dataset. */
     record TokenizerToTrain(int vocabularySize) implements TokenizerChoice {
-        /** Bytes, and the tokens that samples are marked with. */
+        /** All bytes and the special tokens of samples. */
         public static final int LEAST = 256 + SampleFormat.specialTokens().size();
 
         public TokenizerToTrain {

@@ -6,13 +6,13 @@ import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.SplittableRandom;
 
-/** Chooses the part of a file that is left out, to be filled in. */
+/** Chooses the span of a file that becomes the middle of a fill-in-the-middle sample. */
 final class FimSpans {
-    private static final int MOST_LINES = 8;
+    private static final int MAX_LINES = 8;
 
     private FimSpans() {}
 
-    static SampleFormat.FimSplit cut(
+    static SampleFormat.FimSplit choose(
             DatasetConfig.FimUnit span, String code, Outline outline, SplittableRandom random) {
         return switch (span) {
             case CHARACTER -> between(code, anyCharacter(code, random), anyCharacter(code, random));
@@ -38,7 +38,7 @@ final class FimSpans {
     private static SampleFormat.FimSplit fewLines(String code, SplittableRandom random) {
         int from = lineBegin(code, random.nextInt(Math.max(1, code.length())));
         int to = from;
-        for (int lines = 1 + random.nextInt(MOST_LINES); lines > 0 && to < code.length(); lines--) {
+        for (int lines = 1 + random.nextInt(MAX_LINES); lines > 0 && to < code.length(); lines--) {
             int end = code.indexOf('\n', to);
             to = end < 0 ? code.length() : end + 1;
         }

@@ -133,7 +133,7 @@ public final class SampleFormat {
     }
 
     /** Whether gaps can be asked for; without tokens for them, everything is plain text. */
-    public boolean fillsIn() {
+    public boolean supportsFim() {
         return family != ModelFamily.PLAIN;
     }
 
@@ -185,24 +185,24 @@ public final class SampleFormat {
      * @param suffixFirst the order suffix, prefix, middle; else prefix, suffix, middle
      * @param around whether what is around the gap counts
      */
-    List<SampleSpan> gap(String path, FimSplit gap, boolean metadata, boolean suffixFirst, boolean around) {
+    List<SampleSpan> fim(String path, FimSplit split, boolean metadata, boolean suffixFirst, boolean around) {
         return switch (family) {
             case STARCODER2 -> {
                 List<SampleSpan> pieces = new ArrayList<>();
                 pieces.add(token("<file_sep>", around));
-                String prefix = metadata ? path + "\n" + gap.prefix() : gap.prefix();
+                String prefix = metadata ? path + "\n" + split.prefix() : split.prefix();
                 pieces.addAll(
-                        markers("<fim_prefix>", "<fim_suffix>", "<fim_middle>", prefix, gap, suffixFirst, around));
+                        markers("<fim_prefix>", "<fim_suffix>", "<fim_middle>", prefix, split, suffixFirst, around));
                 yield pieces;
             }
             case STARCODER1 -> {
-                String prefix = metadata ? path + "\n" + gap.prefix() : gap.prefix();
+                String prefix = metadata ? path + "\n" + split.prefix() : split.prefix();
                 List<SampleSpan> pieces = new ArrayList<>();
                 if (metadata) {
                     pieces.add(token("<filename>", around));
                 }
                 pieces.addAll(
-                        markers("<fim_prefix>", "<fim_suffix>", "<fim_middle>", prefix, gap, suffixFirst, around));
+                        markers("<fim_prefix>", "<fim_suffix>", "<fim_middle>", prefix, split, suffixFirst, around));
                 yield pieces;
             }
             case QWEN -> {
@@ -212,22 +212,29 @@ public final class SampleFormat {
                     pieces.add(text(path + "\n", around));
                 }
                 pieces.addAll(markers(
-                        "<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", gap.prefix(), gap, suffixFirst, around));
+                        "<|fim_prefix|>",
+                        "<|fim_suffix|>",
+                        "<|fim_middle|>",
+                        split.prefix(),
+                        split,
+                        suffixFirst,
+                        around));
                 yield pieces;
             }
             case DEEPSEEK -> {
-                String prefix = metadata ? "# " + path + "\n" + gap.prefix() : gap.prefix();
-                yield markers("<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>", prefix, gap, suffixFirst, around);
+                String prefix = metadata ? "# " + path + "\n" + split.prefix() : split.prefix();
+                yield markers("<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>", prefix, split, suffixFirst, around);
             }
             case CODELLAMA -> {
                 // as its prompts have it: a space before the first text, as its vocabulary puts before any
-                String prefix = " " + (metadata ? "# " + path + "\n" + gap.prefix() : gap.prefix());
+                String prefix = " " + (metadata ? "# " + path + "\n" + split.prefix() : split.prefix());
                 List<SampleSpan> pieces =
-                        new ArrayList<>(markers("▁<PRE>", "▁<SUF>", "▁<MID>", prefix, gap, suffixFirst, around));
+                        new ArrayList<>(markers("▁<PRE>", "▁<SUF>", "▁<MID>", prefix, split, suffixFirst, around));
                 pieces.add(token("▁<EOT>", true));
                 yield pieces;
             }
-            case PLAIN -> List.of(text(gap.prefix(), around), text(gap.middle(), true), text(gap.suffix(), around));
+            case PLAIN ->
+                List.of(text(split.prefix(), around), text(split.middle(), true), text(split.suffix(), around));
         };
     }
 
@@ -236,24 +243,24 @@ public final class SampleFormat {
             String after,
             String middle,
             String prefix,
-            FimSplit gap,
+            FimSplit split,
             boolean suffixFirst,
             boolean around) {
         return suffixFirst
                 ? List.of(
                         token(before, around),
                         token(after, around),
-                        text(gap.suffix(), around),
+                        text(split.suffix(), around),
                         token(middle, around),
                         text(prefix, around),
-                        text(gap.middle(), true))
+                        text(split.middle(), true))
                 : List.of(
                         token(before, around),
                         text(prefix, around),
                         token(after, around),
-                        text(gap.suffix(), around),
+                        text(split.suffix(), around),
                         token(middle, around),
-                        text(gap.middle(), true));
+                        text(split.middle(), true));
     }
 
     /** A commit; of its hunks the added lines count. */

@@ -1,14 +1,13 @@
 package dev.starforge.data.dataset.sample;
 
 import dev.starforge.data.DatasetException;
-import dev.starforge.data.Split;
-import dev.starforge.data.dataset.chunk.Ledger;
 import dev.starforge.data.dataset.config.DatasetConfig;
 import dev.starforge.data.dataset.config.DatasetKeys;
 import dev.starforge.data.dataset.dedup.DuplicateFinder;
 import dev.starforge.data.dataset.dedup.WordHashes;
 import dev.starforge.data.dataset.filter.FileFilter;
 import dev.starforge.data.dataset.filter.FolderLicenses;
+import dev.starforge.data.dataset.history.CommitTable;
 import dev.starforge.data.dataset.parse.Language;
 import dev.starforge.data.dataset.redact.Redactor;
 import dev.starforge.data.dataset.split.SplitBoundaries;
@@ -32,8 +31,8 @@ import org.eclipse.jgit.lib.ObjectId;
 import org.eclipse.jgit.revwalk.RevCommit;
 
 /**
- * The files as they were at the last training commit: what a model of the repository's code is trained on besides its
- * changes. Of a later generation, those that its training commits touched. Filtered and without duplicates.
+ * The repository's files at the last training commit, filtered and without duplicates: training data in addition to the
+ * changes. A later generation takes only the files that its training commits touched.
  */
 public final class TrainingSnapshot {
     private static final int BYTES_PER_TOKEN = 3;
@@ -58,31 +57,31 @@ public final class TrainingSnapshot {
     }
 
     /**
-     * Reads the tree.
+     * Reads the tree of the last training commit.
      *
-     * @param later whether there are older generations, which have what this one did not touch
+     * @param later true if older generations exist, which have the untouched files
      */
     public static TrainingSnapshot of(
             GitHistory history,
             DatasetConfig config,
-            Ledger ledger,
-            SplitBoundaries split,
-            FolderLicenses licences,
+            CommitTable commits,
+            SplitBoundaries boundaries,
+            FolderLicenses licenses,
             Path work,
             boolean later)
             throws IOException {
-        int last = ledger.lastTraining(split);
+        int last = commits.lastTraining(boundaries);
         if (!config.get(DatasetKeys.FILES) || last < 0) {
-            return new TrainingSnapshot(history, config, Optional.empty(), new ArrayList<>(), 0);
+            return none(history, config);
         }
-        ObjectId commit = ledger.commits().get(last);
+        ObjectId commit = commits.ids().get(last);
         try (GitHistory.CommitReader reader = history.reader();
                 DuplicateFinder duplicates =
                         new DuplicateFinder(work.resolve("snapshot.part"), config.get(DatasetKeys.SIMILARITY))) {
             Set<String> touched = new HashSet<>();
             for (int i = 0; later && i <= last; i++) {
-                if (split.of(ledger.times()[i]) == Split.TRAIN) {
-                    reader.changes(reader.commit(ledger.commits().get(i)), config.get(DatasetKeys.COPIES))
+                if (commits.isTraining(i, boundaries)) {
+                    reader.changes(reader.commit(commits.ids().get(i)), config.get(DatasetKeys.COPIES))
                             .forEach(change -> touched.add(GitPath.text(change.path())));
                 }
             }
@@ -92,7 +91,7 @@ public final class TrainingSnapshot {
                 String path = GitPath.text(side.path());
                 if (later && !touched.contains(path)
                         || filter.byName(path, side).isPresent()
-                        || config.permissiveOnly() && !licences.permissive(path)) {
+                        || config.permissiveOnly() && !licenses.permissive(path)) {
                     continue;
                 }
                 Optional<byte[]> content = reader.blobs().read(side);
@@ -119,12 +118,17 @@ public final class TrainingSnapshot {
         }
     }
 
-    /** How many files were left out for being like another one. */
+    /** A snapshot without files. */
+    public static TrainingSnapshot none(GitHistory history, DatasetConfig config) {
+        return new TrainingSnapshot(history, config, Optional.empty(), new ArrayList<>(), 0);
+    }
+
+    /** The number of files that were left out because they are similar to another one. */
     public int similar() {
         return similar;
     }
 
-    /** Every file of any commit that the filters let through, by its path and text. */
+    /** Visits path and redacted text of every file of a commit that passes the filters. */
     public static void each(GitHistory history, DatasetConfig config, ObjectId commit, BiConsumer<String, String> each)
             throws IOException {
         FileFilter filter = new FileFilter(config);
@@ -142,22 +146,22 @@ public final class TrainingSnapshot {
         }
     }
 
-    /** Every file by its path and text, as a document may show it. */
+    /** Visits path and text of every file, as documents show it. */
     public void each(BiConsumer<String, String> each) throws IOException {
         try (GitHistory.CommitReader reader = history.reader()) {
             for (SampleWorker.TreeFile file : files) {
-                each.accept(file.path(), named(reader, file));
+                each.accept(file.path(), withPath(reader, file));
             }
         }
     }
 
-    /** Takes off the files whose text is such; returns how many. */
+    /** Removes the files whose text matches; returns how many. */
     public int remove(Predicate<String> leaks) throws IOException {
         int before = files.size();
         try (GitHistory.CommitReader reader = history.reader()) {
             Iterator<SampleWorker.TreeFile> each = files.iterator();
             while (each.hasNext()) {
-                if (leaks.test(named(reader, each.next()))) {
+                if (leaks.test(withPath(reader, each.next()))) {
                     each.remove();
                 }
             }
@@ -165,15 +169,15 @@ public final class TrainingSnapshot {
         return before - files.size();
     }
 
-    /** The texts without secrets, up to so many characters. */
-    public List<String> texts(long most) {
+    /** The redacted texts, at most {@code max} characters in total. */
+    public List<String> texts(long max) {
         List<String> texts = new ArrayList<>();
         try (GitHistory.CommitReader reader = history.reader()) {
             long length = 0;
             for (SampleWorker.TreeFile file : files) {
-                String text = shown(reader, file);
+                String text = redacted(reader, file);
                 length += text.length();
-                if (length > most) {
+                if (length > max) {
                     break;
                 }
                 texts.add(text);
@@ -184,16 +188,16 @@ public final class TrainingSnapshot {
         return texts;
     }
 
-    private static String named(GitHistory.CommitReader reader, SampleWorker.TreeFile file) throws IOException {
-        return Redactor.path(file.path()) + "\n" + shown(reader, file);
+    private static String withPath(GitHistory.CommitReader reader, SampleWorker.TreeFile file) throws IOException {
+        return Redactor.path(file.path()) + "\n" + redacted(reader, file);
     }
 
-    private static String shown(GitHistory.CommitReader reader, SampleWorker.TreeFile file) throws IOException {
+    private static String redacted(GitHistory.CommitReader reader, SampleWorker.TreeFile file) throws IOException {
         byte[] content = reader.blobs().read(file.blob()).orElseThrow();
         return new String(new Redactor().redact(content), StandardCharsets.UTF_8);
     }
 
-    /** Files put together until they fill a document, by lot or so that what is used comes before its users. */
+    /** Groups files into documents of about the context length, in random order or dependencies first. */
     public List<SampleWorker.FilesTask> tasks() throws IOException {
         List<SampleWorker.FilesTask> tasks = new ArrayList<>();
         if (files.isEmpty()) {

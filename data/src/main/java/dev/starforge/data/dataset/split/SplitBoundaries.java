@@ -6,15 +6,19 @@ import dev.starforge.data.dataset.config.DatasetKeys;
 import java.util.stream.IntStream;
 
 /**
- * Where the splits end: training up to and including {@code train}, validation up to and including {@code validation}, then
- * test. The newest commits are tested, as they are when the model is used.
+ * The commit times at which the splits end. Commits up to and including {@code train} are training data, those up to and
+ * including {@code validation} are validation data, and newer ones are test data: a model is used on newer code than it was
+ * trained on.
  */
 public record SplitBoundaries(long train, long validation) {
+    /** Before the boundaries are known, all commits are training data. */
+    public static final SplitBoundaries ALL_TRAIN = new SplitBoundaries(Long.MAX_VALUE, Long.MAX_VALUE);
+
     /**
-     * Divides commits by their shares. With three commits or more no split is left without one, unless its share is 0 or
-     * commits have the same time.
+     * Divides the commits by the configured shares. With three commits or more every split gets at least one, unless its
+     * share is 0 or commits have equal times.
      *
-     * @param useful which commits count
+     * @param useful the commits that still have chunks; the others are ignored
      */
     public static SplitBoundaries of(long[] times, boolean[] useful, DatasetConfig config) {
         long[] sorted = IntStream.range(0, times.length)
@@ -23,7 +27,7 @@ public record SplitBoundaries(long train, long validation) {
                 .sorted()
                 .toArray();
         if (sorted.length == 0) {
-            return new SplitBoundaries(Long.MAX_VALUE, Long.MAX_VALUE);
+            return ALL_TRAIN;
         }
         double testShare = config.get(DatasetKeys.TEST);
         double validationShare = config.get(DatasetKeys.VALIDATION);

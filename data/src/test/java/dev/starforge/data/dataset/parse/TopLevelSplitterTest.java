@@ -159,13 +159,15 @@ final class TopLevelSplitterTest {
                 .toList();
     }
 
-    /** The same on real code: the largest sources of this module. */
+    /** The same on real code: the largest sources of this module and of text. */
     @Test
     void findsWhatOurOwnSourcesHave() throws IOException {
         Files.createDirectories(DatasetBuilder.parserFolder(folder));
         List<Path> sources;
-        try (Stream<Path> files = Files.walk(Path.of("src"))) {
-            sources = files.filter(file ->
+        try (Stream<Path> own = Files.walk(Path.of("src"));
+                Stream<Path> text = Files.walk(Path.of("../text/src"))) {
+            sources = Stream.concat(own, text)
+                    .filter(file ->
                             file.toString().endsWith(".java") && file.toFile().length() > 12_000)
                     .toList();
         }

@@ -55,8 +55,8 @@ final class SampleFormatTest {
         return pieces;
     }
 
-    private static List<SampleSpan> gap(SampleFormat format, boolean suffixFirst) {
-        List<SampleSpan> pieces = new ArrayList<>(format.gap("a/f.py", GAP, true, suffixFirst, true));
+    private static List<SampleSpan> fim(SampleFormat format, boolean suffixFirst) {
+        List<SampleSpan> pieces = new ArrayList<>(format.fim("a/f.py", GAP, true, suffixFirst, true));
         pieces.addAll(format.end(true));
         return pieces;
     }
@@ -92,12 +92,12 @@ final class SampleFormatTest {
                 "<file_sep>x = 1\n<file_sep>y = 'é ☺ <KEY> <|endoftext|>'\n<|endoftext|>");
         check(
                 format,
-                gap(format, false),
+                fim(format, false),
                 "<file_sep><fim_prefix>a/f.py\ndef f(x):\n<fim_suffix>\nprint(f(1))\n<fim_middle>    return x\n"
                         + "<|endoftext|>");
         check(
                 format,
-                gap(format, true),
+                fim(format, true),
                 "<file_sep><fim_prefix><fim_suffix>\nprint(f(1))\n<fim_middle>a/f.py\ndef f(x):\n    return x\n"
                         + "<|endoftext|>");
         check(
@@ -169,7 +169,7 @@ final class SampleFormatTest {
                         + "<|endoftext|>");
         check(
                 format,
-                gap(format, false),
+                fim(format, false),
                 "<|file_sep|>a/f.py\n<|fim_prefix|>def f(x):\n<|fim_suffix|>\nprint(f(1))\n<|fim_middle|>    return x\n"
                         + "<|endoftext|>");
     }
@@ -180,7 +180,7 @@ final class SampleFormatTest {
         assertThat(format.family()).isEqualTo(SampleFormat.ModelFamily.DEEPSEEK);
         check(
                 format,
-                gap(format, false),
+                fim(format, false),
                 "<｜fim▁begin｜># a/f.py\ndef f(x):\n<｜fim▁hole｜>\nprint(f(1))\n<｜fim▁end｜>    return x\n"
                         + "<｜end▁of▁sentence｜>");
     }
@@ -207,7 +207,7 @@ final class SampleFormatTest {
         Files.writeString(file, json.writeValueAsString(root));
         SampleFormat format = new SampleFormat(Tokenizer.read(file), file, "auto");
         assertThat(format.family()).isEqualTo(SampleFormat.ModelFamily.CODELLAMA);
-        List<SampleSpan> pieces = gap(format, false);
+        List<SampleSpan> pieces = fim(format, false);
         assertThat(SampleFormat.text(pieces))
                 .isEqualTo("▁<PRE> # a/f.py\ndef f(x):\n▁<SUF>\nprint(f(1))\n▁<MID>    return x\n▁<EOT></s>");
         String texts = pieces.stream()
@@ -227,7 +227,7 @@ final class SampleFormatTest {
     void withoutTokensForGapsItIsPlain() {
         SampleFormat format = format("<|endoftext|>");
         assertThat(format.family()).isEqualTo(SampleFormat.ModelFamily.PLAIN);
-        assertThat(format.fillsIn()).isFalse();
+        assertThat(format.supportsFim()).isFalse();
         check(format, document(format, false), "x = 1\n\ny = 'é ☺ <KEY> <|endoftext|>'\n\n<|endoftext|>");
         assertThatThrownBy(() -> new SampleFormat(format.tokenizer(), FILE, "deepseek"))
                 .isInstanceOf(DatasetException.class)
