@@ -1,7 +1,6 @@
 package dev.starforge.data.dataset;
 
 import dev.starforge.data.DatasetException;
-import dev.starforge.text.file.FolderLock;
 import dev.starforge.data.dataset.config.DatasetConfig;
 import dev.starforge.data.dataset.config.DatasetKeys;
 import dev.starforge.data.dataset.parse.ParserStarter;
@@ -11,6 +10,7 @@ import dev.starforge.data.dataset.report.Manifest;
 import dev.starforge.data.dataset.report.TokenizerChoice;
 import dev.starforge.data.dataset.sample.SampleFormat;
 import dev.starforge.data.git.GitHistory;
+import dev.starforge.text.file.FolderLock;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;

@@ -1,9 +1,7 @@
 package dev.starforge.data.dataset;
 
-import dev.starforge.text.trainer.BpeTrainer;
 import dev.starforge.data.Split;
 import dev.starforge.data.TokenShardWriter;
-import dev.starforge.text.tokenizer.Tokenizer;
 import dev.starforge.data.dataset.chunk.ChunkTable;
 import dev.starforge.data.dataset.chunk.ChunkWorker;
 import dev.starforge.data.dataset.chunk.DropReasons;
@@ -34,6 +32,8 @@ import dev.starforge.data.dataset.split.SplitBoundaries;
 import dev.starforge.data.git.FileChange;
 import dev.starforge.data.git.GitHistory;
 import dev.starforge.data.git.GitPath;
+import dev.starforge.text.tokenizer.Tokenizer;
+import dev.starforge.text.trainer.BpeTrainer;
 import java.io.BufferedOutputStream;
 import java.io.IOException;
 import java.io.OutputStream;

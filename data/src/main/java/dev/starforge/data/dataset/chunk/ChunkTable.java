@@ -1,11 +1,11 @@
 package dev.starforge.data.dataset.chunk;
 
-import dev.starforge.text.json.Jackson;
-import dev.starforge.text.TokenBuffer;
 import dev.starforge.data.dataset.dedup.ComparedTexts;
 import dev.starforge.data.dataset.history.CommitTable;
 import dev.starforge.data.dataset.io.JsonWriter;
 import dev.starforge.data.dataset.split.SplitBoundaries;
+import dev.starforge.text.TokenBuffer;
+import dev.starforge.text.json.Jackson;
 import java.io.BufferedOutputStream;
 import java.io.BufferedReader;
 import java.io.IOException;

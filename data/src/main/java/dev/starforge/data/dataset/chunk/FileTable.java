@@ -1,9 +1,9 @@
 package dev.starforge.data.dataset.chunk;
 
-import dev.starforge.text.TokenBuffer;
 import dev.starforge.data.dataset.dedup.ComparedTexts;
 import dev.starforge.data.dataset.filter.FileFilter;
 import dev.starforge.data.dataset.io.JsonWriter;
+import dev.starforge.text.TokenBuffer;
 import java.io.BufferedOutputStream;
 import java.io.BufferedReader;
 import java.io.IOException;

@@ -1,6 +1,5 @@
 package dev.starforge.data.dataset.sample;
 
-import dev.starforge.text.file.Hashes;
 import dev.starforge.data.SampleOrigin;
 import dev.starforge.data.Split;
 import dev.starforge.data.dataset.config.DatasetConfig;
@@ -9,6 +8,7 @@ import dev.starforge.data.dataset.parse.Language;
 import dev.starforge.data.dataset.parse.Outline;
 import dev.starforge.data.dataset.parse.ParserPool;
 import dev.starforge.data.dataset.redact.Redactor;
+import dev.starforge.text.file.Hashes;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;

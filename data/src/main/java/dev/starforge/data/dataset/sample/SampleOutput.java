@@ -2,12 +2,12 @@ package dev.starforge.data.dataset.sample;
 
 import dev.starforge.data.SampleOrigin;
 import dev.starforge.data.Split;
-import dev.starforge.text.TokenBuffer;
 import dev.starforge.data.TokenDocument;
 import dev.starforge.data.dataset.config.DatasetConfig;
 import dev.starforge.data.dataset.dedup.WordHashes;
 import dev.starforge.data.dataset.redact.RedactedBlobs;
 import dev.starforge.data.dataset.split.LeakDetector;
+import dev.starforge.text.TokenBuffer;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;

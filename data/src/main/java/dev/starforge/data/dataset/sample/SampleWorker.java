@@ -1,7 +1,6 @@
 package dev.starforge.data.dataset.sample;
 
 import dev.starforge.data.DatasetException;
-import dev.starforge.text.json.Jackson;
 import dev.starforge.data.SampleOrigin;
 import dev.starforge.data.Split;
 import dev.starforge.data.TokenDocument;
@@ -15,6 +14,7 @@ import dev.starforge.data.dataset.redact.RedactedBlobs;
 import dev.starforge.data.dataset.redact.Redactor;
 import dev.starforge.data.dataset.split.LeakDetector;
 import dev.starforge.data.git.GitHistory;
+import dev.starforge.text.json.Jackson;
 import java.io.IOException;
 import java.util.List;
 import java.util.SplittableRandom;

@@ -2,9 +2,9 @@ package dev.starforge.data.dataset.split;
 
 import dev.starforge.data.TokenDocument;
 import dev.starforge.data.TokenDocuments;
-import dev.starforge.text.tokenizer.Tokenizer;
 import dev.starforge.data.dataset.dedup.WordHashes;
 import dev.starforge.data.dataset.io.ParallelMap;
+import dev.starforge.text.tokenizer.Tokenizer;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
