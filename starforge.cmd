@@ -1,5 +1,5 @@
 @echo off
-rem starforge VERB ...: the launcher on Windows, beside a `lib` folder and a `runtime`, or with the Java of JAVA_HOME.
+rem starforge COMMAND ...: the launcher on Windows, beside a `lib` folder and a `runtime`, or with the Java of JAVA_HOME.
 rem Why each option is here is said in the launcher for other systems, `starforge`; a test holds the two together.
 rem STARFORGE_JAVA_OPTS: further options for the JVM, such as -Xmx8g.
 setlocal

@@ -9,7 +9,7 @@ final class Main {
 
     public static void main(String[] args) {
         try {
-            System.exit(RootCommand.commandLine(args).execute(args));
+            System.exit(RootCommand.commandLine().execute(args));
         } catch (OutOfMemoryError full) {
             System.err.printf(
                     "starforge: the Java heap of %d MB is full; set STARFORGE_JAVA_OPTS=-Xmx4g, say, for a larger"

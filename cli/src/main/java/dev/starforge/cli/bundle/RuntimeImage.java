@@ -56,8 +56,9 @@ public final class RuntimeImage {
         Optional<Path> theirs = jdk.flatMap(RuntimeImage::jlink);
         if (jdk.isPresent() && jmods.isEmpty() && theirs.isEmpty()) {
             throw new MissingException(
-                    "--jdk " + jdk.get() + ": has neither a jmods folder nor a bin/jlink of this system; get a "
-                            + "JDK 25 that has one, some packagers ship it apart (such as openjdk-25-jmods)");
+                    "--jdk " + jdk.get() + ": neither a jmods folder nor a bin/jlink for this system; use a JDK 25"
+                            + " with one of them; some distributions package jmods separately"
+                            + " (openjdk-25-jmods)");
         }
         List<String> arguments = new ArrayList<>();
         jmods.ifPresent(folder -> arguments.addAll(List.of("--module-path", folder.toString())));
@@ -70,10 +71,10 @@ public final class RuntimeImage {
                 ? run(own.get(), arguments)
                 : run(
                         theirs.or(() -> javaHome.flatMap(RuntimeImage::jlink))
-                                .orElseThrow(() -> new MissingException(
-                                        "there is no jlink: this runtime has none. Give a JDK 25 of "
-                                                + "this system with --jdk DIR, or set JAVA_HOME to one, or leave the runtime out with "
-                                                + "--no-runtime")),
+                                .orElseThrow(
+                                        () -> new MissingException("jlink not found in this runtime. Pass a JDK 25 for"
+                                            + " this system with --jdk DIR, set JAVA_HOME to one, or omit the runtime"
+                                            + " with --no-runtime")),
                         arguments);
         if (!said.isEmpty()) {
             throw new MissingException("jlink failed: " + said.strip());

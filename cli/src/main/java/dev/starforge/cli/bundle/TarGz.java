@@ -42,7 +42,8 @@ final class TarGz implements AutoCloseable {
         out.write(header(name, executable, size));
         long written = in.transferTo(out);
         if (written != size) {
-            throw new IOException(name + ": had " + size + " bytes, and " + written + " were read; it changes");
+            throw new IOException(name + ": expected " + size + " bytes, read " + written
+                    + "; the file changed while it was packaged");
         }
         out.write(new byte[(int) (Math.ceilDiv(size, BLOCK) * BLOCK - size)]);
     }
@@ -55,7 +56,7 @@ final class TarGz implements AutoCloseable {
         String last = name.substring(cut + 1);
         if (last.getBytes(StandardCharsets.UTF_8).length > NAME
                 || prefix.getBytes(StandardCharsets.UTF_8).length > PREFIX) {
-            throw new IOException(name + ": is too long a name for a tar archive");
+            throw new IOException(name + ": name too long for a tar archive");
         }
         put(header, 0, last);
         put(header, 100, executable ? "0000755" : "0000644");

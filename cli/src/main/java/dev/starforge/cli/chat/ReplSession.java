@@ -16,14 +16,14 @@ import java.util.Optional;
 public final class ReplSession {
     private static final String BLOCK = "\"\"\"";
     private static final String HELP = """
-        A text is continued%s. %s in it is filled in: return %2$s + b;
-        Lines between two %s are one text.
-          /fim TEXT       the same as a text with %2$s, which it must have
-          /set NAME VALUE max_tokens, temperature, top_k, top_p, min_p, repetition_penalty, seed
-          /show           the settings
-          /clear          forget the conversation
-          /help           this
-          /bye            end, as Ctrl-D does; Ctrl-C stops an answer\
+        Type text to continue it%s. Text with %s is filled in there: return %2$s + b;
+        Enclose several lines in %s.
+          /fim TEXT       fill in TEXT at %2$s
+          /set NAME VALUE set max_tokens, temperature, top_k, top_p, min_p, repetition_penalty or seed
+          /show           show the settings
+          /clear          clear the conversation
+          /help           show this help
+          /bye            exit (or Ctrl-D); Ctrl-C stops the generation\
         """;
 
     private final TextGenerator answers;
@@ -42,7 +42,7 @@ public final class ReplSession {
     }
 
     public void run() throws IOException {
-        out.println(answers.chats() ? "Chat; /help for more." : "Completion; /help for more.");
+        out.println(answers.chats() ? "Chat mode; /help lists commands." : "Completion mode; /help lists commands.");
         for (Optional<String> text = read(); text.isPresent(); text = read()) {
             String line = text.get();
             if (line.strip().equals("/bye")) {
@@ -82,13 +82,12 @@ public final class ReplSession {
         String[] words = line.split("\\s+", 3);
         switch (words[0]) {
             case "/help" ->
-                out.println(HELP.formatted(
-                        answers.chats() ? ", or answered where the model chats" : "", TextGenerator.CURSOR, BLOCK));
+                out.println(HELP.formatted(answers.chats() ? " or to chat" : "", TextGenerator.CURSOR, BLOCK));
             case "/show" -> out.println(settings.show());
             case "/clear" -> answers.clear();
             case "/set" -> set(words);
             case "/fim" -> fill(line.substring("/fim".length()).strip());
-            default -> out.println("there is no " + words[0] + "; /help shows what there is");
+            default -> out.println("unknown command " + words[0] + "; /help lists commands");
         }
         out.flush();
     }
@@ -106,7 +105,7 @@ public final class ReplSession {
         if (text.contains(TextGenerator.CURSOR)) {
             answer(text);
         } else {
-            out.println("/fim: expected a text with " + TextGenerator.CURSOR + " where it is to be filled in");
+            out.println("/fim: expected text with " + TextGenerator.CURSOR + " at the position to fill in");
         }
     }
 

@@ -28,7 +28,7 @@ public record SessionSettings(int maxTokens, SamplingParams sampling) {
         }
         boolean counts = List.of("max_tokens", "top_k", "seed").contains(name);
         if (counts && (number != Math.rint(number) || Math.abs(number) > Integer.MAX_VALUE)) {
-            throw new IllegalArgumentException(name + ": expected a whole number, got " + value);
+            throw new IllegalArgumentException(name + ": expected an integer, got " + value);
         }
         if (name.equals("max_tokens")) {
             if (number < 1) {

@@ -98,8 +98,7 @@ public final class TextGenerator implements AutoCloseable {
                 ? middle(text, room, stopIds)
                 : chat ? last(tokenizer.encode(conversation(text), false), room) : tokenizer.encodeEnd(text, room);
         if (asked.length == 0) {
-            throw new ModelException(
-                    tuned.model(), "the text is empty, and this model's tokenizer puts nothing before it");
+            throw new ModelException(tuned.model(), "the prompt is empty, and the tokenizer adds no start token");
         }
         HealedPrompt healed = gap || chat || !tokenHealing ? HealedPrompt.asIs(asked) : tokenizer.heal(asked);
         int[] prompt = healed.ids();

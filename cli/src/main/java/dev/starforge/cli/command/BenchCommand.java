@@ -44,28 +44,27 @@ import tools.jackson.databind.node.ObjectNode;
         versionProvider = RootCommand.Version.class,
         sortOptions = false,
         description = {
-            "Measures throughput: tokens/s of prefill and of decode, beside what the machine can do at best.",
+            "Measure prefill and decode throughput",
             "",
-            "Prefill is bound by arithmetic, so it is compared with multiply-adds in registers. Decode is bound by"
-                    + " memory, since every token reads all weights, so it is compared with reading as many bytes."
-                    + " Attention is not counted in either.",
+            "Prints tokens/s beside the limit of the machine. Prefill is compute bound: the limit is the peak rate of"
+                    + " multiply-adds. Decode is memory bound, since each token reads all weights: the limit is memory"
+                    + " bandwidth. Attention is not counted in either.",
             "",
-            "Before it times, logits are compared with the reference device's, or with the CPU's where a GPU has a"
-                + " model that would take the reference minutes; a wrong answer is not timed. With --batch, the logits"
-                + " of all its sequences are compared, too, each with its text alone. Figures are medians over the"
-                + " repeats, after one run to warm up.",
+            "Before timing, logits are compared with the reference device, or with the CPU if the model is too large"
+                    + " for the reference; a wrong result is not timed. With --batch, each sequence of the batch is"
+                    + " compared with the same sequence alone. Results are medians of the runs after one warm-up run.",
             "",
         },
         footerHeading = "%nExamples:%n",
         footer = {
             "  starforge bench model.gguf",
-            "  starforge bench RUN                                        (what train wrote, on its base)",
-            "  starforge bench model.gguf --prompt-tokens 512 --gen-tokens 64 --threads 2 --repeat 5 --json",
-            "  starforge bench --random llama-3.2-1b --format Q4_K_M      (no file needed)",
-            "  starforge bench --random starcoder2-3b --depth 4096        (with a long text before)",
-            "  starforge bench --random starcoder2-3b --batch 32          (many texts at once)",
-            "  starforge bench --random starcoder2-3b --train 2x2048 --quantized nf4-double --checkpointing full"
-                    + " --profile",
+            "  starforge bench RUN                              # a training run with its base",
+            "  starforge bench model.gguf --threads 2 --repeat 5 --json",
+            "  starforge bench --random llama-3.2-1b --format Q4_K_M",
+            "  starforge bench --random starcoder2-3b --depth 4096    # with a long context",
+            "  starforge bench --random starcoder2-3b --batch 32",
+            "  starforge bench --random starcoder2-3b --train 2x2048 \\",
+            "      --quantized nf4-double --checkpointing full --profile",
         })
 final class BenchCommand implements Callable<Integer> {
     private static final long MOST_READ = 2L << 30;
@@ -92,14 +91,14 @@ final class BenchCommand implements Callable<Integer> {
         @Parameters(index = "0", paramLabel = "MODEL", description = ModelFlags.KINDS)
         private String positional;
 
-        @Option(names = "--model", paramLabel = "MODEL", description = "The same.")
+        @Option(names = "--model", paramLabel = "MODEL", description = "Same as MODEL.")
         private String named;
 
         @Option(
                 names = "--random",
                 paramLabel = "SHAPE",
                 completionCandidates = Shapes.class,
-                description = "Random weights of a known shape, without any file: ${COMPLETION-CANDIDATES}.")
+                description = "Model with random weights in a known shape: ${COMPLETION-CANDIDATES}.")
         private String random;
 
         Optional<String> model() {
@@ -117,60 +116,59 @@ final class BenchCommand implements Callable<Integer> {
     @Option(
             names = "--format",
             paramLabel = "FORMAT",
-            description =
-                    "What random weights are stored in, mixed as llama-quantize mixes types: F32, F16, BF16, Q8_0, "
-                            + "Q6_K, Q5_K_M, Q5_0, Q4_K_M, Q4_1, Q4_0 or NF4. Default: Q4_0.")
+            description = "Weight format of --random, with the type mix of llama-quantize: F32, F16, BF16, Q8_0, Q6_K,"
+                    + " Q5_K_M, Q5_0, Q4_K_M, Q4_1, Q4_0 or NF4. Default: Q4_0.")
     private String format;
 
     @Option(
             names = "--prompt-tokens",
             defaultValue = "512",
             paramLabel = "N",
-            description = "Tokens of the prompt. Default: ${DEFAULT-VALUE}.")
+            description = "Number of prompt tokens. Default: ${DEFAULT-VALUE}.")
     private int promptTokens;
 
     @Option(
             names = "--gen-tokens",
             defaultValue = "64",
             paramLabel = "N",
-            description = "Tokens generated after it. Default: ${DEFAULT-VALUE}.")
+            description = "Number of generated tokens. Default: ${DEFAULT-VALUE}.")
     private int genTokens;
 
     @Option(
             names = "--depth",
             defaultValue = "0",
             paramLabel = "N",
-            description = "Tokens in the context before the generated ones. Default: ${DEFAULT-VALUE}.")
+            description = "Number of tokens in the KV cache before decode. Default: ${DEFAULT-VALUE}.")
     private int depth;
 
     @Option(
             names = "--batch",
             defaultValue = "1",
             paramLabel = "N",
-            description = "Sequences decoded at once, 1 to 64; decode is tokens/s of all. Default: ${DEFAULT-VALUE}.")
+            description = "Number of sequences in a decode batch, 1 to 64; decode throughput is the total. Default:"
+                    + " ${DEFAULT-VALUE}.")
     private int batch;
 
     @Option(
             names = "--repeat",
             defaultValue = "3",
             paramLabel = "R",
-            description = "Runs whose median counts. Default: ${DEFAULT-VALUE}.")
+            description = "Number of timed runs. Default: ${DEFAULT-VALUE}.")
     private int repeat;
 
-    @Option(names = "--no-check", description = "Do not compare logits before timing.")
+    @Option(names = "--no-check", description = "Skip the comparison of logits.")
     private boolean unchecked;
 
     @Option(
             names = "--replays",
             defaultValue = "3",
             paramLabel = "N",
-            description =
-                    "How often that comparison repeats a decode step, to the same bits. Default: ${DEFAULT-VALUE}.")
+            description = "Number of repeated decode steps that must be bit-identical. Default: ${DEFAULT-VALUE}.")
     private int replays;
 
     @Option(
             names = "--no-limits",
-            description = "Do not measure what the machine can do at best, which takes some seconds.")
+            description = "Skip the measurement of the limits of the machine, which takes some seconds.")
     private boolean unlimited;
 
     @ArgGroup(exclusive = false)
@@ -183,30 +181,29 @@ final class BenchCommand implements Callable<Integer> {
                 required = true,
                 paramLabel = "BxT",
                 description =
-                        "Time training steps instead, of B sequences of T tokens: an adapter of rank 32, not compared"
-                                + " with the reference.")
+                        "Measure training steps with B sequences of T tokens instead. Trains an adapter of rank 32;"
+                                + " results are not compared with the reference.")
         private String size;
 
         @Option(
                 names = "--quantized",
                 defaultValue = "none",
                 paramLabel = "FORMAT",
-                description = "How the frozen projections are quantized: none, nf4, nf4-double or int8-128. "
-                        + "Default: ${DEFAULT-VALUE}.")
+                description = "Quantization of the frozen base: none, nf4, nf4-double or int8-128. Default:"
+                        + " ${DEFAULT-VALUE}.")
         private String quantized;
 
         @Option(
                 names = "--checkpointing",
                 defaultValue = "off",
                 paramLabel = "LEVEL",
-                description = "What is computed again for the backward pass: off, selective or full. "
-                        + "Default: ${DEFAULT-VALUE}.")
+                description = "Activation checkpointing: off, selective or full. Default: ${DEFAULT-VALUE}.")
         private Checkpointing checkpointing;
 
-        @Option(names = "--full", description = "Train every weight, in float32, instead of an adapter.")
+        @Option(names = "--full", description = "Train all weights in float32 instead of an adapter.")
         private boolean full;
 
-        @Option(names = "--profile", description = "Print the time of a step by operation.")
+        @Option(names = "--profile", description = "Print the time per operation of a step.")
         private boolean profile;
     }
 
@@ -234,7 +231,7 @@ final class BenchCommand implements Callable<Integer> {
                     spec.commandLine(), "--batch: expected 1 to " + MOST_SEQUENCES + ", got " + batch);
         }
         if (what.model().isPresent() && format != null) {
-            throw new ParameterException(spec.commandLine(), "--format is for --random; a file has its own");
+            throw new ParameterException(spec.commandLine(), "--format: requires --random");
         }
         if (training != null) {
             return train();
@@ -296,7 +293,7 @@ final class BenchCommand implements Callable<Integer> {
     private int train() {
         for (String flag : OF_TEXT) {
             if (spec.commandLine().getParseResult().hasMatchedOption(flag)) {
-                throw new ParameterException(spec.commandLine(), flag + " is for text; leave it out with --train");
+                throw new ParameterException(spec.commandLine(), flag + ": not supported with --train");
             }
         }
         Matcher size = Pattern.compile("(\\d{1,6})x(\\d{1,6})").matcher(training.size);
@@ -305,8 +302,7 @@ final class BenchCommand implements Callable<Integer> {
                     spec.commandLine(), "--train " + training.size + ": expected sequences x tokens, such as 2x2048");
         }
         if (training.full && !training.quantized.equals("none")) {
-            throw new ParameterException(
-                    spec.commandLine(), "--full: a quantized base cannot be trained; leave --quantized out");
+            throw new ParameterException(spec.commandLine(), "--full and --quantized cannot be combined");
         }
         try (ModelFiles files = what.model()
                         .map(this::whole)
@@ -339,9 +335,7 @@ final class BenchCommand implements Callable<Integer> {
         TunedModel found = models.find(name);
         if (found.adapter().isPresent()) {
             throw new ParameterException(
-                    spec.commandLine(),
-                    "--train: " + name + " has an adapter, which steps would leave out; give its base: "
-                            + found.model());
+                    spec.commandLine(), "--train: " + name + " is an adapter; pass its base: " + found.model());
         }
         return found.model();
     }
@@ -380,7 +374,7 @@ final class BenchCommand implements Callable<Integer> {
         if (needed > loaded.info().contextLength()) {
             throw new ParameterException(
                     spec.commandLine(),
-                    needed + " tokens exceed the model's context of "
+                    needed + " tokens exceed the context length of the model, "
                             + loaded.info().contextLength());
         }
     }
@@ -391,7 +385,7 @@ final class BenchCommand implements Callable<Integer> {
         double seconds = throughput.checkSeconds(oracle, parameters(files));
         if (seconds > 2) {
             PrintWriter err = spec.commandLine().getErr();
-            err.printf("comparing with device %s, some %.0f s; --no-check skips it%n", oracle, seconds);
+            err.printf("comparing logits with device %s, about %.0f s (--no-check to skip)%n", oracle, seconds);
             err.flush();
         }
         return throughput.check(oracle, replays, files, load);

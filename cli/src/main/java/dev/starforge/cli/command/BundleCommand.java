@@ -34,13 +34,11 @@ import tools.jackson.databind.node.ObjectNode;
         versionProvider = RootCommand.Version.class,
         sortOptions = false,
         description = {
-            "Packs this program into one archive that runs on a machine of the same system without Java and without"
-                    + " network:",
-            "launchers, jars, kernels, a Java runtime, and a model if one is named. SHA256SUMS in it has the hash of"
-                    + " every file.",
+            "Package the program for machines without Java",
             "",
-            "For another system, --jdk names a JDK 25 of that system, whose modules are linked; --no-runtime leaves"
-                    + " Java out.",
+            "Writes an archive with launchers, jars, kernels, a Java runtime and, with --model, a model. It runs"
+                + " without network access; its SHA256SUMS file has the hash of each file. --jdk packages for another"
+                + " operating system or architecture.",
             "",
         },
         footerHeading = "%nExamples:%n",
@@ -57,37 +55,39 @@ final class BundleCommand implements Callable<Integer> {
     @Option(
             names = "--model",
             paramLabel = "MODEL",
-            description = "A model to pack: a folder, a .gguf file, or a name.")
+            description = "Model to include: a folder, a .gguf file or a name.")
     private String model;
 
     @Option(
             names = "--out",
             paramLabel = "FILE",
-            description = "A .tar.gz file that is not there yet. Default: starforge-SYSTEM-ARCH.tar.gz.")
+            description = "New .tar.gz file. Default: starforge-SYSTEM-ARCH.tar.gz.")
     private Path out;
 
     @Option(
             names = "--jdk",
             paramLabel = "DIR",
-            description = "Link the runtime from this JDK 25, which may be another system's.")
+            description = "JDK 25 to link the runtime from, possibly of another system.")
     private Path jdk;
 
-    @Option(names = "--no-runtime", description = "Leave Java out: the machine has a JDK 25 and JAVA_HOME.")
+    @Option(
+            names = "--no-runtime",
+            description = "Omit the Java runtime. The target machine needs JDK 25 and JAVA_HOME.")
     private boolean bare;
 
-    @Option(names = "--json", description = "Print JSON.")
+    @Option(names = "--json", description = "Print the result as JSON.")
     private boolean json;
 
     @Override
     public Integer call() throws IOException {
         if (bare && jdk != null) {
-            throw new ParameterException(spec.commandLine(), "--no-runtime and --jdk: one or the other");
+            throw new ParameterException(spec.commandLine(), "--no-runtime and --jdk cannot be combined");
         }
         if (out == null) {
             out = Path.of("starforge-" + word("os.name") + "-" + word("os.arch") + ".tar.gz");
         }
         if (!out.toString().endsWith(".tar.gz")) {
-            throw new ParameterException(spec.commandLine(), "--out " + out + ": expected a name in .tar.gz");
+            throw new ParameterException(spec.commandLine(), "--out " + out + ": expected a .tar.gz file");
         }
         OutputPath.require("--out", out, spec.commandLine());
         Path home = home();
@@ -133,8 +133,8 @@ final class BundleCommand implements Callable<Integer> {
         TunedModel tuned =
                 TunedModel.of(ModelLocator.find(name, ModelFlags.WANTED), Optional.empty(), ModelFlags::base);
         if (tuned.adapter().isPresent()) {
-            throw new TrainException(name + ": is an adapter without its base; `starforge merge " + name
-                    + " --out MERGED` makes a whole model of it");
+            throw new TrainException(
+                    name + " is an adapter; run `starforge merge " + name + " --out MERGED` first and pass MERGED");
         }
         return tuned.model().toAbsolutePath().normalize();
     }
@@ -150,7 +150,7 @@ final class BundleCommand implements Callable<Integer> {
             Path home = Path.of(jar).resolve("../..").toAbsolutePath().normalize();
             if (!Files.isRegularFile(home.resolve("starforge")) || !Files.isDirectory(home.resolve("lib"))) {
                 throw new TrainException(
-                        "bundle: is for a built program, and " + jar + " is none; start it with ./starforge");
+                        "bundle: " + jar + " is not part of an installation; start the program with ./starforge");
             }
             return home;
         } catch (URISyntaxException wrong) {

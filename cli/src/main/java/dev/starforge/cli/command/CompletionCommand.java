@@ -14,17 +14,20 @@ import picocli.CommandLine.Model.OptionSpec;
 import picocli.CommandLine.Parameters;
 import picocli.CommandLine.Spec;
 
-/** From the same tables as the help, so that it knows every option. */
+/** Generates the script from the same option tables as the help pages. */
 @Command(
         name = "completion",
         mixinStandardHelpOptions = true,
         versionProvider = RootCommand.Version.class,
         sortOptions = false,
-        description = {"Prints what completes verbs and options in a shell.", ""},
+        description = {
+            "Print a shell completion script",
+            "",
+        },
         footerHeading = "%nExamples:%n",
         footer = {
-            "  source <(starforge completion bash)                                    # in ~/.bashrc",
-            "  source <(starforge completion zsh)                                     # in ~/.zshrc",
+            "  source <(starforge completion bash)        # in ~/.bashrc",
+            "  source <(starforge completion zsh)         # in ~/.zshrc",
             "  starforge completion fish > ~/.config/fish/completions/starforge.fish",
         })
 final class CompletionCommand implements Callable<Integer> {
@@ -37,12 +40,12 @@ final class CompletionCommand implements Callable<Integer> {
     @Spec
     private CommandSpec spec;
 
-    @Parameters(paramLabel = "SHELL", description = "bash, zsh or fish.")
+    @Parameters(paramLabel = "SHELL", description = "Shell: bash, zsh or fish.")
     private Shell shell;
 
     @Override
     public Integer call() {
-        CommandLine all = RootCommand.commandLine();
+        CommandLine all = spec.root().commandLine();
         PrintWriter out = spec.commandLine().getOut();
         switch (shell) {
             case BASH -> out.println(AutoComplete.bash("starforge", all));
@@ -59,19 +62,19 @@ final class CompletionCommand implements Callable<Integer> {
 
     private static List<String> fish(CommandLine all) {
         List<String> lines = new ArrayList<>();
-        for (Map.Entry<String, CommandLine> verb : all.getSubcommands().entrySet()) {
-            CommandSpec command = verb.getValue().getCommandSpec();
+        for (Map.Entry<String, CommandLine> subcommand : all.getSubcommands().entrySet()) {
+            CommandSpec command = subcommand.getValue().getCommandSpec();
             if (command.usageMessage().hidden()) {
                 continue;
             }
-            lines.add("complete -c starforge -n __fish_use_subcommand -f -a " + verb.getKey()
+            lines.add("complete -c starforge -n __fish_use_subcommand -f -a " + command.name()
                     + text(command.usageMessage().description()));
             for (OptionSpec option : command.options()) {
                 if (option.hidden()) {
                     continue;
                 }
                 for (String name : option.names()) {
-                    lines.add("complete -c starforge -n '__fish_seen_subcommand_from " + verb.getKey() + "' "
+                    lines.add("complete -c starforge -n '__fish_seen_subcommand_from " + command.name() + "' "
                             + (name.startsWith("--") ? "-l " + name.substring(2) : "-s " + name.substring(1))
                             + (option.arity().max() > 0 ? " -r" : "")
                             + text(option.description()));

@@ -55,34 +55,33 @@ import tools.jackson.databind.node.ObjectNode;
         versionProvider = RootCommand.Version.class,
         sortOptions = false,
         description = {
-            "Turns the history of a git repository into samples to train and test a model on.",
+            "Create a dataset from a git repository",
             "",
-            "Reads git objects only; nothing of the repository is run or checked out. The oldest commits train, the"
-                    + " newest test; duplicates go first, and nothing that is tested is trained on. Secrets, mail"
-                    + " addresses and names are replaced. DIR then has",
+            "Reads git objects only; does not check out or execute code of the repository. The oldest commits become"
+                    + " training data, the newest test data. Duplicates are removed, and training data does not overlap"
+                    + " with validation and test data. Secrets, mail addresses and names are replaced.",
             "",
-            "  report.html                  what came of it, with samples: look here first",
+            "The dataset folder contains:",
+            "",
+            "  report.html          overview with samples",
             "  train.shard val.shard test.shard",
-            "                               tokens, for starforge train",
-            "  commits.jsonl                every commit with its real difference",
-            "  chunks.jsonl                 every changed function, with its split or why it has none",
-            "  files.jsonl                  every file, kept or why not",
-            "  manifest.json                settings, counts and hashes",
+            "                       tokens, input of `starforge train`",
+            "  commits.jsonl        each commit with its diff",
+            "  chunks.jsonl         each changed function with its split or drop reason",
+            "  files.jsonl          each file with its split or drop reason",
+            "  manifest.json        settings, counts and hashes",
             "",
-            "If DIR holds a dataset already, newer commits are added to it as a generation of their own, and nothing"
-                    + " of the older ones moves.",
+            "If the dataset already exists, new commits are added as a new generation; existing splits do not change.",
             "",
         },
-        footerHeading =
-                "%nSettings worth knowing, with --set, or in the section dataset of a file; docs/config.md has all:%n",
+        footerHeading = "%nFrequently used settings, for --set or the dataset section of --config:%n",
         footer = {
-            "  samples.context_length=4096  tokens of a document at most (those of model.context_window)",
-            "  filters.exclude=docs/**,*.sql",
-            "                               paths to leave out; filters.include: to take only",
-            "  splits.test=10               shares of commits (train 85, validation 10, test 5)",
-            "  samples.order=dependency     files after those they use, not in random order",
-            "  redact.people=false          leaves names and addresses in commit metadata",
-            "  export=both                  also as JSON for other programs",
+            "  samples.context_length=4096   maximum tokens per document",
+            "  filters.exclude=docs/**,*.sql paths to exclude; filters.include selects paths",
+            "  splits.test=10                share of test commits in percent (default: 5)",
+            "  samples.order=dependency      order files by their dependencies",
+            "  redact.people=false           keep names and addresses in commit metadata",
+            "  export=both                   also write JSON for other programs",
             "",
             "Examples:",
             "  starforge dataset --repo . --out data",
@@ -91,8 +90,8 @@ import tools.jackson.databind.node.ObjectNode;
             "  starforge dataset --repo . --out data --set samples.context_length=4096",
             "  starforge dataset --out data --preview 3 --split test",
             "",
-            "Ends with 0 when done or up to date, with 2 for wrong flags and settings, with 130 when interrupted, and"
-                    + " with 1 for everything else that goes wrong: a sentence says what, and DIR is as it was.",
+            "Exit codes: 0 done or up to date, 1 failed (the dataset is unchanged), 2 invalid options or settings, 130"
+                    + " interrupted.",
         })
 final class DatasetCommand implements Callable<Integer> {
     /** How long a stage may take that does not say how far it is, before what it writes is removed under its hands. */
@@ -123,21 +122,18 @@ final class DatasetCommand implements Callable<Integer> {
     @Spec
     private CommandSpec spec;
 
-    @Option(names = "--repo", paramLabel = "PATH", description = "A work tree or a bare repository.")
+    @Option(names = "--repo", paramLabel = "PATH", description = "Work tree or bare repository.")
     private Path repository;
 
-    @Option(
-            names = "--out",
-            paramLabel = "DIR",
-            description = "Where the dataset is or will be. Default: data.path of the settings.")
+    @Option(names = "--out", paramLabel = "DIR", description = "Dataset folder. Default: the setting data.path.")
     private Path out;
 
     @Option(
             names = "--base-dir",
             paramLabel = "DIR",
-            description = "Without --repo: the same as --repo. With it: the same as --out DIR/dataset_enhanced with"
-                    + " dataset.export=both: training_data_enhanced_*.json and token_sequences.json beside the"
-                    + " shards, where configs of other programs look for them.")
+            description = "Without --repo: same as --repo. With --repo: same as --out DIR/dataset_enhanced --set"
+                    + " dataset.export=both, which also writes training_data_enhanced_*.json and"
+                    + " token_sequences.json for other programs.")
     private Path baseDir;
 
     @Mixin
@@ -147,35 +143,38 @@ final class DatasetCommand implements Callable<Integer> {
             names = "--rev",
             paramLabel = "REV",
             defaultValue = "HEAD",
-            description = "The newest commit to read. Default: HEAD.")
+            description = "Newest commit to read. Default: HEAD.")
     private String revision;
 
     @Option(
             names = "--since",
             paramLabel = "REV",
             defaultValue = "",
-            description = "Leave out what this commit contains.")
+            description = "Exclude this commit and its ancestors.")
     private String since;
 
     @Option(
             names = "--tokenizer",
             paramLabel = "FILE|train:N",
-            description = "A tokenizer.json, a model folder or a .gguf file; or train one of N tokens on the training "
-                    + "split. Default: that of model.pretrained_model where it is on this machine, else train:8192.")
+            description =
+                    "Tokenizer: a tokenizer.json, a model folder or a .gguf file; train:N trains one with N tokens on"
+                            + " the training split. Default: the tokenizer of model.pretrained_model if it is on this"
+                            + " machine, otherwise train:8192.")
     private String tokenizer;
 
     @Option(
             names = "--licenses",
             paramLabel = "any|permissive",
-            description = "permissive leaves out files that no permissive licence covers. Default: any.")
+            description = "`permissive` excludes files without a permissive license. Default: any.")
     private String licenses;
 
-    @Option(
-            names = "--skip-missing",
-            description = "Leave out, and count, the files that a partial clone lacks. Default: an error.")
+    @Option(names = "--skip-missing", description = "Skip files that are missing in a partial clone. Default: fail.")
     private boolean skipMissing;
 
-    @Option(names = "--threads", paramLabel = "N", description = "Default: all cores. The result is the same.")
+    @Option(
+            names = "--threads",
+            paramLabel = "N",
+            description = "Number of threads. The result does not depend on it. Default: all cores.")
     private Integer threads;
 
     @Option(
@@ -183,18 +182,19 @@ final class DatasetCommand implements Callable<Integer> {
             paramLabel = "N",
             arity = "0..1",
             fallbackValue = "5",
-            description = "Show N samples of the dataset in DIR, coloured by what counts in the loss. Default: 5. DIR "
-                    + "may be a .jsonl file, with the model that reads it as --tokenizer.")
+            description =
+                    "Print N samples of the dataset; colors mark the tokens in the loss. DIR can be a .jsonl file,"
+                            + " with its tokenizer in --tokenizer. Default: 5.")
     private Integer preview;
 
     @Option(
             names = "--split",
             paramLabel = "train|val|test",
             defaultValue = "train",
-            description = "Which split --preview shows. Default: train.")
+            description = "Split for --preview. Default: train.")
     private String split;
 
-    @Option(names = "--json", description = "Print JSON.")
+    @Option(names = "--json", description = "Print the result as JSON.")
     private boolean json;
 
     private long began;
@@ -203,8 +203,7 @@ final class DatasetCommand implements Callable<Integer> {
     public Integer call() throws IOException {
         boolean exports = baseDir != null && repository != null;
         if (exports && out != null) {
-            throw new ParameterException(
-                    spec.commandLine(), "--base-dir: says what --out says beside --repo; give one of them");
+            throw new ParameterException(spec.commandLine(), "--base-dir with --repo, and --out cannot be combined");
         }
         out = exports ? baseDir.resolve("dataset_enhanced") : out;
         repository = repository == null ? baseDir : repository;
@@ -235,7 +234,7 @@ final class DatasetCommand implements Callable<Integer> {
         try (ShutdownCleanup interruption = ShutdownCleanup.watch(
                 PATIENCE,
                 () -> DatasetBuilder.discard(out, made),
-                "interrupted; nothing was changed in " + out,
+                "interrupted; " + out + " is unchanged",
                 spec.commandLine().getErr())) {
             report = new DatasetBuilder(
                             effective,
@@ -286,7 +285,8 @@ final class DatasetCommand implements Callable<Integer> {
         if (out.toString().endsWith(".jsonl")) {
             DatasetTokenizer chosen = DatasetTokenizer.of(config, out);
             if (!(chosen.choice() instanceof TokenizerChoice.ExistingTokenizer given)) {
-                throw new DatasetException(out, "is text, which needs a model's tokenizer; give --tokenizer");
+                throw new DatasetException(
+                        out, "--preview of a .jsonl file requires the tokenizer of a model; pass --tokenizer");
             }
             Tokenizer reader = given.tokenizer();
             Path model = chosen.model().orElseThrow();
@@ -311,14 +311,15 @@ final class DatasetCommand implements Callable<Integer> {
                 if (!hash.isEmpty() && !hash.equals(Hashes.sha256(given.file()))) {
                     throw new DatasetException(
                             out,
-                            "was made with another tokenizer than " + given.file() + "; give its own with --tokenizer");
+                            "created with another tokenizer than " + given.file()
+                                    + "; pass the right one with --tokenizer");
                 }
                 yield given.tokenizer();
             }
             case TokenizerChoice.TokenizerToTrain _ -> {
                 Path own = out.resolve("tokenizer.json");
                 if (!Files.exists(own)) {
-                    throw new DatasetException(out, "has no tokenizer of its own; give --tokenizer");
+                    throw new DatasetException(out, "no tokenizer in the dataset; pass --tokenizer");
                 }
                 yield Tokenizer.read(own);
             }
@@ -411,8 +412,8 @@ final class DatasetCommand implements Callable<Integer> {
         report.dropped().forEach((reason, count) -> print.printf(Locale.ROOT, "  %-24s %,d%n", reason, count));
         print.printf(
                 Locale.ROOT,
-                "Leakage: none; %d training texts dropped, %d tombstones. Replaced: %d keys, %d passwords, %d e-mails"
-                        + " (masked in the report).%n",
+                "Leakage: none; %d training documents dropped, %d tombstones. Replaced: %d keys, %d passwords, %d"
+                        + " e-mails (masked in the report).%n",
                 report.leakingDropped(),
                 report.tombstones(),
                 report.redacted().keys(),

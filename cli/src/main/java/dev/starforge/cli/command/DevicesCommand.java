@@ -24,9 +24,15 @@ import tools.jackson.databind.node.ObjectNode;
         name = "devices",
         mixinStandardHelpOptions = true,
         versionProvider = RootCommand.Version.class,
-        description = "Shows what this machine can compute on, which device would be chosen, and why.",
+        description = {
+            "List compute devices",
+            "",
+            "Shows the devices of this machine, which one is selected, and why.",
+            "",
+        },
         footerHeading = "%nExamples:%n",
-        footer = {"  starforge devices", "  starforge devices --json", "  starforge devices --device cuda"})
+        footer = {"  starforge devices", "  starforge devices --json", "  starforge devices --device cuda"},
+        sortOptions = false)
 final class DevicesCommand implements Callable<Integer> {
     private static final String RULE = "=".repeat(70);
 
@@ -37,10 +43,10 @@ final class DevicesCommand implements Callable<Integer> {
             names = "--device",
             defaultValue = "auto",
             paramLabel = "NAME",
-            description = "As if this device were forced; an error when it is missing. Default: auto.")
+            description = "Device to select, as in other commands. Fails if it is not available. Default: auto.")
     private String name;
 
-    @Option(names = "--json", description = "Print JSON.")
+    @Option(names = "--json", description = "Print the result as JSON.")
     private boolean json;
 
     @Override

@@ -42,13 +42,17 @@ import tools.jackson.databind.node.ObjectNode;
         versionProvider = RootCommand.Version.class,
         sortOptions = false,
         description = {
-            "Looks at everything a training run needs before it begins: settings, device, data, model, memory, disk,"
-                    + " time.",
-            "With --repo also at a repository: commits, and lines of code.",
+            "Check settings, data and memory before training",
+            "",
+            "Checks settings, device, data, model, memory, disk space and the expected training time.",
             "",
         },
         exitCodeListHeading = "%nExit codes:%n",
-        exitCodeList = {"0:ready", "1:ready, with warnings", "2:not ready"},
+        exitCodeList = {
+            "0:ready",
+            "1:ready, with warnings",
+            "2:not ready",
+        },
         footerHeading = "%nExamples:%n",
         footer = {
             "  starforge doctor --config train.yaml",
@@ -62,13 +66,13 @@ final class DoctorCommand implements Callable<Integer> {
     @Mixin
     private TrainConfigFlags flags;
 
-    @Option(names = "--repo", paramLabel = "DIR", description = "A git repository that a dataset is to be made of.")
+    @Option(names = "--repo", paramLabel = "DIR", description = "Git repository to check as the source of a dataset.")
     private Path repository;
 
-    @Option(names = "--resume", description = "Whether the run in output.output_dir can be gone on with.")
+    @Option(names = "--resume", description = "Check whether the run in output.output_dir can be resumed.")
     private boolean resume;
 
-    @Option(names = "--json", description = "Print JSON.")
+    @Option(names = "--json", description = "Print the result as JSON.")
     private boolean json;
 
     @Override
@@ -99,7 +103,7 @@ final class DoctorCommand implements Callable<Integer> {
                     "versions",
                     new RootCommand.Version().getVersion()[0] + ", " + System.getProperty("os.name") + " "
                             + System.getProperty("os.version") + " " + System.getProperty("os.arch")));
-            findings.add(ready("settings", "all keys known, all values in range"));
+            findings.add(ready("settings", "valid"));
             findings.add(ready(
                     "device",
                     selection.backend().name() + ": " + found.name() + ", " + found.detail() + " (" + selection.reason()

@@ -49,18 +49,18 @@ import tools.jackson.databind.node.ObjectNode;
         versionProvider = RootCommand.Version.class,
         sortOptions = false,
         description = {
-            "Measures a model on held-out documents: perplexity, bits per byte, the next line, lines and blocks"
-                    + " between their",
-            "surroundings; and whether continuations of prompts parse. With --adapter, base and tuned side by side."
-                    + " Every",
-            "figure has its 95 %% bootstrap interval. A large split is sampled: see --max-tokens.",
-            "The base is quantized as the adapter was trained on it, unless load_in_4bit or load_in_8bit are set.",
+            "Evaluate a model on held-out code",
+            "",
+            "Measures perplexity, bits per byte, next-line and fill-in-the-middle completion, and whether completions"
+                + " parse. With --adapter, compares base and tuned model. Each metric has a 95 %% bootstrap interval."
+                + " Large splits are sampled; see --max-tokens. The base is quantized as it was in training, unless"
+                + " load_in_4bit or load_in_8bit is set.",
             "",
         },
         footerHeading = "%nExamples:%n",
         footer = {
             "  starforge eval --config train.yaml --adapter RUN --report eval.html",
-            "  starforge eval --set model.pretrained_model=MODEL --dataset DATA --split test --json",
+            "  starforge eval --set model.pretrained_model=MODEL --dataset DATA --json",
         })
 final class EvalCommand implements Callable<Integer> {
     @Spec
@@ -69,39 +69,36 @@ final class EvalCommand implements Callable<Integer> {
     @Mixin
     private TrainConfigFlags flags;
 
-    @Option(
-            names = "--adapter",
-            paramLabel = "DIR",
-            description = "An adapter, a checkpoint or a run: the tuned model.")
+    @Option(names = "--adapter", paramLabel = "DIR", description = "Tuned model: an adapter, a checkpoint or a run.")
     private Path adapter;
 
     @Option(
             names = "--split",
             paramLabel = "NAME",
             defaultValue = "test",
-            description = "test or validation. Default: ${DEFAULT-VALUE}.")
+            description = "Split to evaluate: test or validation. Default: ${DEFAULT-VALUE}.")
     private String split;
 
     @Option(
             names = "--samples",
             paramLabel = "N",
             defaultValue = "50",
-            description = "Lines and blocks to write, of each kind. Default: ${DEFAULT-VALUE}.")
+            description = "Number of completions of each kind. Default: ${DEFAULT-VALUE}.")
     private int samples;
 
     @Option(
             names = "--max-tokens",
             paramLabel = "N",
-            description = "Same as --set evaluation.max_tokens=N: held-out tokens to evaluate on, or all.")
+            description = "Maximum number of held-out tokens, or all. Same as --set evaluation.max_tokens=N.")
     private String maxTokens;
 
     @Option(
             names = "--report",
             paramLabel = "FILE",
-            description = "Also write the result here: a page where FILE ends in .html, else JSON.")
+            description = "File for the result: HTML if the name ends in .html, otherwise JSON.")
     private Path report;
 
-    @Option(names = "--json", description = "Print JSON.")
+    @Option(names = "--json", description = "Print the result as JSON.")
     private boolean json;
 
     @Override

@@ -35,18 +35,18 @@ import tools.jackson.databind.node.ObjectNode;
         versionProvider = RootCommand.Version.class,
         sortOptions = false,
         description = {
-            "Writes a model with safetensors as one GGUF file, with its tokenizer, as llama.cpp takes it.",
+            "Convert a model to a GGUF file for llama.cpp",
             "",
-            "The file is read back and proved: its logits are those of the model. Where they are not, nothing is left"
-                    + " under",
-            "the name that was asked for, and the exit code is 1. For a model with an adapter see merge.",
+            "Converts safetensors and tokenizer. The file is read back, and its logits are compared with those of the"
+                    + " model; if they differ, no file is written and the exit code is 1. To export a model with an"
+                    + " adapter, use `starforge merge`.",
             "",
         },
         footerHeading = "%nExamples:%n",
         footer = {
             "  starforge export MODEL --out MODEL.gguf --type f16",
-            "  starforge export RUN --out TUNED.gguf      # a run that trained every weight",
-            "  starforge export TUNED.gguf --ollama       # a Modelfile beside it, for `ollama create`",
+            "  starforge export RUN --out TUNED.gguf      # a run that trained all weights",
+            "  starforge export TUNED.gguf --ollama       # writes a Modelfile",
         })
 final class ExportCommand implements Callable<Integer> {
     @Spec
@@ -57,26 +57,26 @@ final class ExportCommand implements Callable<Integer> {
 
     @Parameters(
             paramLabel = "MODEL",
-            description =
-                    "A folder with config.json and safetensors, an id in the HF cache, or a run (its best state).")
+            description = "Model: a folder with config.json and safetensors, a name in the HF cache, or a run (best"
+                    + " checkpoint).")
     private String model;
 
-    @Option(names = "--out", paramLabel = "FILE", description = "A .gguf file that is not there yet.")
+    @Option(names = "--out", paramLabel = "FILE", description = "New .gguf file.")
     private Path out;
 
     @Option(
             names = "--ollama",
-            description = "Also write a Modelfile beside it; MODEL may then be a GGUF file, and --out is not needed.")
+            description = "Also write a Modelfile for `ollama create`. If MODEL is a GGUF file, --out is not needed.")
     private boolean ollama;
 
     @Option(
             names = "--type",
             paramLabel = "TYPE",
             defaultValue = "",
-            description = "How matrices are written: F32, BF16 or F16. Default: as the model has them.")
+            description = "Type of the matrices: F32, BF16 or F16. Default: the types of the model.")
     private String type;
 
-    @Option(names = "--json", description = "Print JSON.")
+    @Option(names = "--json", description = "Print the result as JSON.")
     private boolean json;
 
     @Override
@@ -92,7 +92,7 @@ final class ExportCommand implements Callable<Integer> {
             throw new ParameterException(spec.commandLine(), "--type: expected F32, BF16 or F16, got " + type);
         }
         if (!out.toString().endsWith(".gguf")) {
-            throw new ParameterException(spec.commandLine(), "--out " + out + ": expected a name in .gguf");
+            throw new ParameterException(spec.commandLine(), "--out " + out + ": expected a .gguf file");
         }
         OutputPath.require("--out", out, spec.commandLine());
         if (ollama) {
@@ -103,11 +103,11 @@ final class ExportCommand implements Callable<Integer> {
                 spec.commandLine().getErr());
         Path folder = tuned.model();
         if (tuned.adapter().isPresent()) {
-            throw new TrainException(model + ": is an adapter, which has to be added to its base: `starforge merge "
-                    + model + " --out " + out + "` does that");
+            throw new TrainException(model + " is an adapter; merge it into its base: `starforge merge " + model
+                    + " --out " + out + "`");
         }
         if (!Files.isDirectory(folder)) {
-            throw new TrainException(folder + ": is a GGUF file already; export takes a folder with safetensors");
+            throw new TrainException(folder + " is already a GGUF file; expected a folder with safetensors");
         }
         ObjectNode report = Jackson.object();
         try (ShutdownCleanup _ =
@@ -132,7 +132,7 @@ final class ExportCommand implements Callable<Integer> {
         Path file = ModelLocator.find(model, ModelFlags.WANTED);
         if (Files.isDirectory(file)) {
             throw new ParameterException(
-                    spec.commandLine(), "--ollama: " + model + " is a folder; --out NAME.gguf says what to make of it");
+                    spec.commandLine(), "--ollama: " + model + " is a folder; pass --out NAME.gguf");
         }
         ObjectNode report = Jackson.object();
         report.put("model", file.toString());

@@ -48,12 +48,15 @@ import tools.jackson.databind.node.ObjectNode;
         mixinStandardHelpOptions = true,
         versionProvider = RootCommand.Version.class,
         sortOptions = false,
-        customSynopsis =
-                "starforge generate MODEL [--prompt TEXT | --prompt-ids ID,... | --fim PREFIX SUFFIX] [OPTIONS]",
+        customSynopsis = {
+            "starforge generate [MODEL] [OPTIONS]",
+            "                   [--prompt=TEXT | --prompt-ids=ID,... | --fim PREFIX SUFFIX]",
+        },
         description = {
-            "Continues a prompt. The text goes to standard output as it is produced.",
+            "Generate text from a prompt",
             "",
-            "Without a prompt on the command line, standard input is the prompt, byte for byte; a last newline counts.",
+            "Writes the generated text to standard output as it is produced. Without a prompt option, reads the prompt"
+                    + " from standard input, including a final newline.",
             "",
         },
         footerHeading = "%nExamples:%n",
@@ -62,7 +65,7 @@ import tools.jackson.databind.node.ObjectNode;
             "  starforge generate MODEL --temperature 0.8 --top-p 0.95 --seed 7 < prompt.txt",
             "  starforge generate MODEL --fim 'def add(a, b):' 'print(add(1, 2))'",
             "  starforge generate MODEL --prompt 'import' --stop $'\\n\\n' --stop 'def '",
-            "  starforge generate RUN --prompt 'def fibonacci(n):'     (what train wrote, on its base)",
+            "  starforge generate RUN --prompt 'def f(n):'    # a training run with its base",
             "  starforge generate MODEL --prompt-ids 5,6,7 --adapter ADAPTER --json",
         })
 final class GenerateCommand implements Callable<Integer> {
@@ -86,14 +89,14 @@ final class GenerateCommand implements Callable<Integer> {
 
     /** What to continue; standard input when none of them is given. */
     private static final class Source {
-        @Option(names = "--prompt", paramLabel = "TEXT", description = "A text; - is standard input.")
+        @Option(names = "--prompt", paramLabel = "TEXT", description = "Prompt; - reads standard input.")
         private String text;
 
         @Option(
                 names = "--prompt-ids",
                 split = ",",
                 paramLabel = "ID",
-                description = "Token ids, separated by commas. The output is ids, too; --no-ids makes it text.")
+                description = "Prompt as token ids, separated by commas. Implies --ids.")
         private int[] ids;
 
         @Option(
@@ -101,7 +104,8 @@ final class GenerateCommand implements Callable<Integer> {
                 arity = "2",
                 paramLabel = "PREFIX SUFFIX",
                 hideParamSyntax = true,
-                description = "Two texts; the output goes between them. For models with fill-in-the-middle tokens.")
+                description = "Code before and after the position to fill in. Requires a model with fill-in-the-middle"
+                        + " tokens.")
         private String[] fim;
     }
 
@@ -109,96 +113,99 @@ final class GenerateCommand implements Callable<Integer> {
             names = "--max-tokens",
             defaultValue = "32",
             paramLabel = "N",
-            description = "At most this many new tokens. Default: ${DEFAULT-VALUE}.")
+            description = "Maximum number of new tokens. Default: ${DEFAULT-VALUE}.")
     private int maxTokens;
 
     @Option(
             names = "--temperature",
             paramLabel = "T",
-            description = "0 to 2; 0 takes the most likely token. Default: 0, but 1 with --top-k, --top-p, --min-p, "
-                    + "--typical or --seed.")
+            description =
+                    "Sampling temperature, 0 to 2; 0 is greedy decoding. Default: 0; 1 with --top-k, --top-p, --min-p,"
+                            + " --typical or --seed.")
     private Double temperature;
 
     @Option(
             names = "--top-k",
             defaultValue = "0",
             paramLabel = "K",
-            description = "Choose among the K most likely tokens; 0 is all. Default: 0.")
+            description = "Sample from the K most likely tokens; 0 disables. Default: 0.")
     private int topK;
 
     @Option(
             names = "--top-p",
             defaultValue = "1",
             paramLabel = "P",
-            description = "Among the most likely tokens that together have probability P, above 0 to 1. Default: 1.")
+            description = "Nucleus sampling: sample from the most likely tokens with total probability P, above 0 to 1."
+                    + " Default: 1.")
     private double topP;
 
     @Option(
             names = "--min-p",
             defaultValue = "0",
             paramLabel = "P",
-            description = "Among tokens at least P times as likely as the likeliest, 0 to below 1. Default: 0.")
+            description =
+                    "Sample from tokens with at least P times the probability of the most likely token, 0 to below 1."
+                            + " Default: 0.")
     private double minP;
 
     @Option(
             names = {"--typical", "--typical-p"},
             defaultValue = "1",
             paramLabel = "P",
-            description = "Among the least surprising tokens that together have probability P, above 0 to 1. "
-                    + "Default: 1.")
+            description = "Locally typical sampling with total probability P, above 0 to 1. Default: 1.")
     private double typicalP;
 
     @Option(
             names = "--repetition-penalty",
             defaultValue = "1",
             paramLabel = "X",
-            description = "Above 1 makes tokens of prompt and text less likely, below 1 more. Default: 1.")
+            description =
+                    "Penalty for tokens of the prompt and the generated text; 1 disables, higher values penalize more."
+                            + " Default: 1.")
     private double repetitionPenalty;
 
     @Option(
             names = "--presence-penalty",
             defaultValue = "0",
             paramLabel = "X",
-            description = "Taken from the logits of tokens that are in the text, -2 to 2. Default: 0.")
+            description =
+                    "Value subtracted from the logit of each token that was already generated, -2 to 2. Default: 0.")
     private double presencePenalty;
 
     @Option(
             names = "--frequency-penalty",
             defaultValue = "0",
             paramLabel = "X",
-            description = "The same, as often as they are in it, -2 to 2. Default: 0.")
+            description =
+                    "Value subtracted from the logit of a token for each time it was generated, -2 to 2. Default: 0.")
     private double frequencyPenalty;
 
-    @Option(
-            names = "--seed",
-            defaultValue = "0",
-            paramLabel = "N",
-            description = "The same command with the same seed gives the same text. Default: 0.")
+    @Option(names = "--seed", defaultValue = "0", paramLabel = "N", description = "Seed of the sampler. Default: 0.")
     private long seed;
 
     @Option(
             names = "--stop",
             paramLabel = "TEXT",
-            description = "End before this text. Up to 16 times, up to 128 characters each.")
+            description = "Stop before this string. Can be repeated up to 16 times, with up to 128 characters each.")
     private List<String> stops = List.of();
 
     @Option(
             names = "--token-healing",
             description =
-                    "Let the prompt end anywhere, in white space or inside a word: its last tokens are taken back, "
-                            + "and the first new ones spell them again. They count as new tokens.")
+                    "Allow prompts that end inside a token: the last tokens of the prompt are generated again, and"
+                            + " count as new tokens.")
     private boolean tokenHealing;
 
-    @Option(names = "--ignore-eos", description = "Go on after the model's end-of-text tokens.")
+    @Option(names = "--ignore-eos", description = "Do not stop at end-of-text tokens.")
     private boolean ignoreEos;
 
     @Option(
             names = "--ids",
             negatable = true,
-            description = "Print token ids or text. Default: as the prompt was given.")
+            description = "Print token ids instead of text. Default: the form of the prompt.")
     private Boolean idsWanted;
 
-    @Option(names = "--json", description = "Print one JSON object at the end, with ids and text.")
+    @Option(names = "--json", description = "Print one JSON object with ids and text at the end.")
     private boolean json;
 
     GenerateCommand() {
@@ -216,7 +223,7 @@ final class GenerateCommand implements Callable<Integer> {
             throw wrong("--max-tokens: expected at least 1, got " + maxTokens);
         }
         if (tokenHealing && source.fim != null) {
-            throw wrong("--token-healing: not with --fim, where the middle begins with a token of its own");
+            throw wrong("--token-healing and --fim cannot be combined");
         }
         SamplingParams sampling = sampling();
         name = DefaultModel.of(name, Path.of(""), spec.commandLine().getErr());
@@ -254,12 +261,12 @@ final class GenerateCommand implements Callable<Integer> {
             long room = (long) prompt.length + maxTokens;
             if (room > loaded.info().contextLength()) {
                 throw wrong(prompt.length + " prompt tokens and " + maxTokens
-                        + " new ones exceed the model's context of "
+                        + " new tokens exceed the context length of the model, "
                         + loaded.info().contextLength());
             }
             for (int id : prompt) {
                 if (id < 0 || id >= loaded.info().vocabSize()) {
-                    throw wrong("--prompt-ids: token " + id + " is outside the vocabulary of "
+                    throw wrong("--prompt-ids: token " + id + " is outside the vocabulary, size "
                             + loaded.info().vocabSize());
                 }
             }
@@ -330,7 +337,7 @@ final class GenerateCommand implements Callable<Integer> {
         }
         if (source.fim != null) {
             if (source.fim.length != 2) {
-                throw wrong("--fim: expected one PREFIX and one SUFFIX, got " + source.fim.length + " texts");
+                throw wrong("--fim: expected PREFIX and SUFFIX, got " + source.fim.length + " values");
             }
             FillInMiddle middle = FillInMiddle.of(tokenizer, model);
             stopIds.addAll(middle.ends());
@@ -338,7 +345,7 @@ final class GenerateCommand implements Callable<Integer> {
         }
         int[] ids = tokenizer.encode(text(), true);
         if (ids.length == 0) {
-            throw wrong("the prompt is empty, and this model's tokenizer puts nothing before it");
+            throw wrong("the prompt is empty, and the tokenizer adds no start token");
         }
         return ids;
     }
@@ -348,7 +355,7 @@ final class GenerateCommand implements Callable<Integer> {
             return source.text;
         }
         if (source.text == null && input.terminal()) {
-            throw wrong("a prompt is missing: give --prompt, --prompt-ids or --fim, or pipe a text in");
+            throw wrong("missing prompt: pass --prompt, --prompt-ids or --fim, or pipe it to standard input");
         }
         try {
             return input.text();

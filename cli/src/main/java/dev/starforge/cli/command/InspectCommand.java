@@ -35,14 +35,20 @@ import tools.jackson.databind.node.ObjectNode;
         name = "inspect",
         mixinStandardHelpOptions = true,
         versionProvider = RootCommand.Version.class,
-        description = "Says what a model folder holds, checks that its tensors fit its config, and plans its memory.",
+        description = {
+            "Show architecture, tensors and memory of a model",
+            "",
+            "Checks that the tensors match the configuration of the model.",
+            "",
+        },
         footerHeading = "%nExamples:%n",
         footer = {
             "  starforge inspect MODEL",
             "  starforge inspect MODEL --plan --context 4096 --json",
             "  starforge inspect MODEL --tensors",
             "  starforge inspect RUN",
-        })
+        },
+        sortOptions = false)
 final class InspectCommand implements Callable<Integer> {
     @Spec
     private CommandSpec spec;
@@ -56,33 +62,36 @@ final class InspectCommand implements Callable<Integer> {
     @Parameters(paramLabel = "MODEL", description = ModelFlags.KINDS)
     private String name;
 
-    @Option(names = "--tensors", description = "List every tensor.")
+    @Option(names = "--tensors", description = "List all tensors.")
     private boolean tensors;
 
-    @Option(names = "--plan", description = "Plan the memory of generating, without allocating it.")
+    @Option(names = "--plan", description = "Compute the memory for generation, without allocating it.")
     private boolean plan;
 
-    @Option(names = "--context", paramLabel = "N", description = "Tokens to plan for. Default: the model's context.")
+    @Option(
+            names = "--context",
+            paramLabel = "N",
+            description = "Number of tokens in the KV cache for --plan. Default: the context length of the model.")
     private Integer context;
 
     @Option(
             names = "--prefill",
             paramLabel = "N",
-            description = "Tokens of a prompt that a planned step takes at most. Default: the whole context at once.")
+            description = "Maximum tokens of a prefill chunk for --plan. Default: the whole context.")
     private Integer prefill;
 
-    @Option(names = "--json", description = "Print JSON.")
+    @Option(names = "--json", description = "Print the result as JSON.")
     private boolean json;
 
     @Override
     public Integer call() {
         if (context != null && (context < 1 || !plan)) {
             throw new ParameterException(
-                    spec.commandLine(), "--context: expected a number above 0, together with --plan");
+                    spec.commandLine(), "--context: expected a positive number, together with --plan");
         }
         if (prefill != null && (prefill < 1 || !plan)) {
             throw new ParameterException(
-                    spec.commandLine(), "--prefill: expected a number above 0, together with --plan");
+                    spec.commandLine(), "--prefill: expected a positive number, together with --plan");
         }
         PrintWriter out = spec.commandLine().getOut();
         TunedModel tuned = models.find(name);
@@ -159,7 +168,8 @@ final class InspectCommand implements Callable<Integer> {
         if (tokens > loaded.info().contextLength()) {
             throw new ParameterException(
                     spec.commandLine(),
-                    "--context: expected at most the model's, " + loaded.info().contextLength() + ", got " + tokens);
+                    "--context: expected at most " + loaded.info().contextLength() + " (model context length), got "
+                            + tokens);
         }
         Precision precision = flags.precision();
         NullOps session = new NullOps(opened.device(), precision, flags.fallback());

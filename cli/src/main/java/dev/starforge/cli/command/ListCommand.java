@@ -23,9 +23,10 @@ import tools.jackson.databind.node.ObjectNode;
         versionProvider = RootCommand.Version.class,
         sortOptions = false,
         description = {
-            "Lists the models of the store: $STARFORGE_HOME/models, or ~/.local/share/starforge/models. Their names"
-                    + " can be given",
-            "wherever a model is expected.",
+            "List pulled models",
+            "",
+            "Models are stored in $STARFORGE_HOME/models, or in ~/.local/share/starforge/models. Other commands accept"
+                    + " their names.",
             "",
         },
         footerHeading = "%nExamples:%n",
@@ -34,7 +35,7 @@ final class ListCommand implements Callable<Integer> {
     @Spec
     private CommandSpec spec;
 
-    @Option(names = "--json", description = "Print JSON.")
+    @Option(names = "--json", description = "Print the result as JSON.")
     private boolean json;
 
     @Override
@@ -54,7 +55,7 @@ final class ListCommand implements Callable<Integer> {
             return ExitCode.DONE;
         }
         if (kept.isEmpty()) {
-            out.println("no models in " + store.root() + "; `starforge pull OWNER/NAME` fetches one");
+            out.println("no models in " + store.root() + "; download one with `starforge pull OWNER/NAME`");
         }
         for (ModelStore.Kept model : kept) {
             out.println(String.format(
@@ -62,7 +63,7 @@ final class ListCommand implements Callable<Integer> {
                     "%-40s %8.1f MB%s",
                     Escaped.of(model.name()),
                     model.bytes() / 1e6,
-                    model.complete() ? "" : "  incomplete: the same pull resumes it"));
+                    model.complete() ? "" : "  incomplete; pull it again to resume"));
         }
         out.flush();
         return ExitCode.DONE;

@@ -35,17 +35,17 @@ import tools.jackson.databind.node.ObjectNode;
         versionProvider = RootCommand.Version.class,
         sortOptions = false,
         description = {
-            "Writes the logits of every position of some texts, for comparison with other programs.",
+            "Write the logits of token sequences to a file",
             "",
-            "The file is safetensors: logits.0 [tokens, vocabulary], logits.1, ..., one for each --ids. Weights are"
-                    + " float32",
-            "unless --weights says otherwise, and every product is exact.",
+            "Writes safetensors with one tensor per --ids: logits.0 [tokens, vocabulary], logits.1, and so on. For"
+                    + " comparison with other programs, weights are float32 unless --weights is given, and all products"
+                    + " are exact.",
             "",
         },
         footerHeading = "%nExamples:%n",
         footer = {
             "  starforge logits MODEL --ids 5,6,7 --out LOGITS.safetensors",
-            "  starforge logits MODEL --adapter ADAPTER --ids 5,6,7 --ids 1,2 --out LOGITS.safetensors",
+            "  starforge logits MODEL --adapter ADAPTER --ids 5,6,7 --ids 1,2 --out out.safetensors",
         })
 final class LogitsCommand implements Callable<Integer> {
     /** Logits that are in memory at one time. */
@@ -69,13 +69,13 @@ final class LogitsCommand implements Callable<Integer> {
             names = "--ids",
             required = true,
             paramLabel = "ID,...",
-            description = "Token ids, separated by commas. May be given several times.")
+            description = "Token ids, separated by commas. Can be repeated.")
     private List<String> texts;
 
-    @Option(names = "--out", required = true, paramLabel = "FILE", description = "Where to write; not there yet.")
+    @Option(names = "--out", required = true, paramLabel = "FILE", description = "New safetensors file.")
     private Path out;
 
-    @Option(names = "--json", description = "Print JSON.")
+    @Option(names = "--json", description = "Print the result as JSON.")
     private boolean json;
 
     LogitsCommand() {
@@ -120,7 +120,7 @@ final class LogitsCommand implements Callable<Integer> {
             if (ids.length > facts.contextLength()) {
                 throw new ParameterException(
                         spec.commandLine(),
-                        "--ids: " + ids.length + " tokens exceed the model's context of " + facts.contextLength());
+                        "--ids: " + ids.length + " tokens exceed the context length of the model, " + facts.contextLength());
             }
             if (Arrays.stream(ids).allMatch(id -> id >= 0 && id < facts.vocabSize())) {
                 return ids;

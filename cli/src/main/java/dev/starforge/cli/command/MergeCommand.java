@@ -40,15 +40,13 @@ import tools.jackson.databind.node.ObjectNode;
         versionProvider = RootCommand.Version.class,
         sortOptions = false,
         description = {
-            "Adds an adapter to its base and writes one model: a folder with safetensors as HF has it, or a GGUF file",
-            "as llama.cpp takes it. Unless --format or a name in .gguf says otherwise, the form is the base's own.",
+            "Merge an adapter into its base model",
             "",
-            "The result is read back and proved: its logits are those of base + adapter, and not those of the base."
-                    + " Where",
-            "they are not, nothing is left under the name that was asked for, and the exit code is 1.",
+            "Writes a folder with safetensors for HF, or a GGUF file for llama.cpp. Default format: GGUF if --out ends"
+                + " in .gguf, otherwise the format of the base. The result is read back, and its logits are compared"
+                + " with those of base and adapter; if they differ, no file is written and the exit code is 1.",
             "",
-            "A run that trained every weight has no adapter: its model is written alone, and proved to be the trained"
-                    + " one.",
+            "For a run that trained all weights, the trained model is written.",
             "",
         },
         footerHeading = "%nExamples:%n",
@@ -77,17 +75,12 @@ final class MergeCommand implements Callable<Integer> {
     @Parameters(
             paramLabel = "ADAPTER",
             arity = "0..1",
-            description = {
-                "A folder with an adapter, a checkpoint, or a run (its best one). Default with --config:"
-                        + " output.output_dir, and",
-                "--out is then that name with -merged."
-            })
+            description =
+                    "Adapter folder, checkpoint or run (best checkpoint). Default with --config: output.output_dir,"
+                            + " with --out named after it plus -merged.")
     private Path adapter;
 
-    @Option(
-            names = "--base",
-            paramLabel = "MODEL",
-            description = "The base. Default: what the adapter names as its base.")
+    @Option(names = "--base", paramLabel = "MODEL", description = "Base model. Default: the base named in the adapter.")
     private String base;
 
     @Option(
@@ -95,42 +88,44 @@ final class MergeCommand implements Callable<Integer> {
             paramLabel = "WEIGHTS",
             defaultValue = "trained",
             converter = Onto.Parser.class,
-            description = {
-                "Which weights the adapter is added to: `trained`, the base as it was in training, dequantized where"
-                        + " it was",
-                "quantized, or `stored`, the base as its file has it. Default: ${DEFAULT-VALUE}."
-            })
+            description =
+                    "Base weights to merge into: `trained` (as in training, dequantized if the base was quantized) or"
+                            + " `stored` (as in the file). Default: ${DEFAULT-VALUE}.")
     private Onto onto;
 
-    @Option(names = "--out", paramLabel = "PATH", description = "A folder, or a .gguf file.")
+    @Option(names = "--out", paramLabel = "PATH", description = "New folder or .gguf file.")
     private Path out;
 
     @Option(
             names = "--format",
             paramLabel = "FORM",
-            description = "hf or gguf. Default: gguf where --out ends in .gguf, else as the base is.")
+            description = "Output format: hf or gguf. Default: gguf if --out ends in .gguf, otherwise the format of the"
+                    + " base.")
     private String format;
 
     @Option(
             names = "--type",
             paramLabel = "TYPE",
             defaultValue = "",
-            description = {
-                "How matrices are written: F32, BF16 or F16; from GGUF to GGUF those that change. Default: as the base"
-                        + " has them,",
-                "so that those of a quantized file are quantized again, which may cost more than the proof allows; F32"
-                        + " where a",
-                "GGUF base becomes a folder."
-            })
+            description =
+                    "Type of the matrices: F32, BF16 or F16; from GGUF to GGUF, only of the changed ones. Default: the"
+                        + " types of the base, where quantized matrices are quantized again (the comparison can fail);"
+                        + " F32 from GGUF to a folder.")
     private String type;
 
-    @Option(names = "--gguf-adapter", paramLabel = "FILE", description = "Write the adapter alone, for llama.cpp.")
+    @Option(
+            names = "--gguf-adapter",
+            paramLabel = "FILE",
+            description = "New GGUF file for the adapter alone, for llama.cpp.")
     private Path ggufAdapter;
 
-    @Option(names = "--shard-bytes", paramLabel = "N", description = "Largest file of a folder. Default: 4 GiB.")
+    @Option(
+            names = "--shard-bytes",
+            paramLabel = "N",
+            description = "Maximum size of a safetensors file. Default: 4 GiB.")
     private long shardBytes = SHARD;
 
-    @Option(names = "--json", description = "Print JSON.")
+    @Option(names = "--json", description = "Print the result as JSON.")
     private boolean json;
 
     /** Which weights of a base an adapter is added to. */
@@ -171,15 +166,14 @@ final class MergeCommand implements Callable<Integer> {
     public Integer call() throws IOException {
         takeSettings();
         if (out == null && ggufAdapter == null) {
-            throw new ParameterException(spec.commandLine(), "expected --out, --gguf-adapter or both");
+            throw new ParameterException(spec.commandLine(), "missing option: --out, --gguf-adapter or both");
         }
         if (!List.of("", "F32", "BF16", "F16").contains(type.toUpperCase(Locale.ROOT)) || shardBytes < 1) {
             throw new ParameterException(
                     spec.commandLine(), "--type: expected F32, BF16 or F16; --shard-bytes: expected at least 1");
         }
         if (out == null && (format != null || !type.isEmpty())) {
-            throw new ParameterException(
-                    spec.commandLine(), "--type and --format: say how --out is written, which is missing");
+            throw new ParameterException(spec.commandLine(), "--type and --format require --out");
         }
         if (format != null && !List.of("hf", "gguf").contains(format)) {
             throw new ParameterException(spec.commandLine(), "--format: expected hf or gguf, got " + format);
@@ -195,13 +189,11 @@ final class MergeCommand implements Callable<Integer> {
             return export(checkpoint);
         }
         Path lora = TunedModel.adapterOf(
-                adapter,
-                "it can be used as it is, and `starforge export " + adapter
-                        + " --out NAME.gguf` makes a GGUF file of it");
+                adapter, "it needs no merge; `starforge export " + adapter + " --out NAME.gguf` converts it to GGUF");
         Path model = TunedModel.baseOf(lora, Optional.ofNullable(base), ModelFlags::base);
         Format target = target(model);
         if (target == Format.GGUF && out != null && !out.toString().endsWith(".gguf")) {
-            throw new ParameterException(spec.commandLine(), "--out " + out + ": expected a name in .gguf");
+            throw new ParameterException(spec.commandLine(), "--out " + out + ": expected a .gguf file");
         }
         Quantization trainedOn = LoraAdapter.trainedOn(lora);
         Quantization mergedOnto = onto == Onto.TRAINED ? trainedOn : Quantization.NONE;
@@ -253,8 +245,8 @@ final class MergeCommand implements Callable<Integer> {
         if (out == null || base != null || onto == Onto.STORED) {
             throw new ParameterException(
                     spec.commandLine(),
-                    checkpoint + ": every weight was trained, there is no adapter: only --out, --format, --type and "
-                            + "--shard-bytes say how it is written");
+                    checkpoint + ": all weights were trained, so there is no adapter to merge; only --out, --format, "
+                            + "--type and --shard-bytes are supported");
         }
         Format target = target(checkpoint);
         ObjectNode report = Jackson.object();
@@ -267,9 +259,7 @@ final class MergeCommand implements Callable<Integer> {
             report.put("format", target.name().toLowerCase(Locale.ROOT));
             report.put("logits_range", result.range()).put("largest_difference", result.error());
             report.put("bound", result.bound() * result.range()).put("proved", true);
-            report.put(
-                    "verdict",
-                    "every weight was trained: there was no adapter to add, and the model is the trained one");
+            report.put("verdict", "all weights were trained: the output is the trained model, without a merge");
             if (!result.notes().isEmpty()) {
                 report.put("note", String.join("; ", result.notes()));
             }

@@ -29,35 +29,45 @@ import picocli.CommandLine.Spec;
         name = "pool",
         mixinStandardHelpOptions = true,
         versionProvider = RootCommand.Version.class,
-        description =
-                "Starts workers, watches them, and passes requests on to the right one. It holds no model itself.",
+        description = {
+            "Route requests to a pool of workers",
+            "",
+            "Starts and supervises the workers of the configuration file, and forwards each request to a worker that"
+                    + " serves its model.",
+            "",
+        },
         footerHeading = "%nExamples:%n",
         footer = {
             "  starforge pool --config pool.yaml",
             "  starforge pool --config pool.yaml --listen 127.0.0.1:9300",
-        })
+        },
+        sortOptions = false)
 final class PoolCommand implements Callable<Integer> {
     @Spec
     private CommandSpec spec;
 
-    @Option(names = "--config", required = true, paramLabel = "FILE", description = "Models, workers and limits.")
+    @Option(
+            names = "--config",
+            required = true,
+            paramLabel = "FILE",
+            description = "Configuration file with models, workers and limits.")
     private Path file;
 
     @Option(
             names = "--listen",
             paramLabel = "HOST:PORT",
-            description =
-                    "Where to listen; port 0 takes a free one and prints it. Default: the config's, or 127.0.0.1:9200.")
+            description = "Address to listen on; port 0 chooses a free port and prints it. Default: the address in the"
+                    + " configuration file, or 127.0.0.1:9200.")
     private String listen;
 
     @Option(
             names = "--log-level",
             defaultValue = "info",
             paramLabel = "LEVEL",
-            description = "debug, info, warn or error. Default: info.")
+            description = "Log level: debug, info, warn or error. Default: info.")
     private LogLevel level;
 
-    @Option(names = "--verbose", description = "The same as --log-level debug.")
+    @Option(names = "--verbose", description = "Same as --log-level debug.")
     private boolean verbose;
 
     @Override

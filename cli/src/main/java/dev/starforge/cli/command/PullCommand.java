@@ -36,13 +36,12 @@ import tools.jackson.databind.node.ObjectNode;
         versionProvider = RootCommand.Version.class,
         sortOptions = false,
         description = {
-            "Fetches a model from Hugging Face's hub, or another that has its addresses, and checks every file's hash.",
+            "Download a model from Hugging Face",
             "",
-            "What was interrupted is resumed by the same command. Pickles are refused, since to read one is to run it."
-                    + " A token is",
-            "taken from HF_TOKEN or the file that `hf auth login` writes, and sent to the hub alone. HTTPS_PROXY,"
-                    + " NO_PROXY,",
-            "HF_ENDPOINT and HF_HUB_OFFLINE are obeyed. A model that HF's own cache has in full is used there.",
+            "Checks the hash of each file. Run the same command again to resume an interrupted download. Pickle files"
+                + " are refused, since loading them executes code. The token comes from HF_TOKEN or `hf auth login`,"
+                + " and is sent only to the hub. Honors HTTPS_PROXY, NO_PROXY, HF_ENDPOINT and HF_HUB_OFFLINE. A model"
+                + " that is complete in the HF cache is not downloaded again.",
             "",
         },
         footerHeading = "%nExamples:%n",
@@ -50,7 +49,7 @@ import tools.jackson.databind.node.ObjectNode;
             "  starforge pull bigcode/starcoder2-3b",
             "  starforge pull OWNER/NAME-GGUF --include '*Q4_K_M.gguf'",
             "  starforge pull OWNER/NAME@v1.0 --to models/name",
-            "  starforge train --set model.pretrained_model=bigcode/starcoder2-3b --dataset data",
+            "  starforge train --set model.pretrained_model=OWNER/NAME --dataset data",
         })
 final class PullCommand implements Callable<Integer> {
     @Spec
@@ -58,34 +57,36 @@ final class PullCommand implements Callable<Integer> {
 
     @Parameters(
             paramLabel = "REPO[@REVISION]",
-            description = "OWNER/NAME, and a branch, a tag or a commit of it. Default: main.")
+            description = "Repository as OWNER/NAME, optionally with a branch, tag or commit. Default revision: main.")
     private String model;
 
     @Option(
             names = "--include",
             paramLabel = "GLOB",
-            description = {
-                "Fetch only these files; may be given several times. Default: safetensors, a single .gguf, and what"
-                        + " belongs",
-                "to them, of the uppermost folder."
-            })
+            description =
+                    "Download only matching files. Can be repeated. Default: safetensors or the only .gguf file, with"
+                            + " configuration and tokenizer, of the top-level folder.")
     private List<String> include = List.of();
 
-    @Option(names = "--to", paramLabel = "DIR", description = "The folder to fetch into. Default: the store; see list.")
+    @Option(
+            names = "--to",
+            paramLabel = "DIR",
+            description = "Folder to download to. Default: the model store; see `starforge list`.")
     private Path to;
 
     @Option(
             names = "--endpoint",
             paramLabel = "URL",
-            description = "The hub. Default: HF_ENDPOINT, or https://huggingface.co.")
+            description = "URL of the hub. Default: HF_ENDPOINT, or https://huggingface.co.")
     private URI endpoint;
 
     @Option(
             names = "--offline",
-            description = "Use no network: only say whether the model is here. Also: HF_HUB_OFFLINE=1.")
+            description = "Do not use the network; only report whether the model is on this machine. Same as"
+                    + " HF_HUB_OFFLINE=1.")
     private boolean offline;
 
-    @Option(names = "--json", description = "Print JSON.")
+    @Option(names = "--json", description = "Print the result as JSON.")
     private boolean json;
 
     @Override
@@ -101,7 +102,7 @@ final class PullCommand implements Callable<Integer> {
                     .map(done -> folder)
                     .or(() -> to == null ? store.cached(id) : Optional.empty())
                     .orElseThrow(() -> new HubException(
-                            id + ": is not here, and the network is not to be used (--offline or HF_HUB_OFFLINE)"));
+                            id + " is not on this machine, and the network is disabled (--offline or HF_HUB_OFFLINE)"));
             print(id, here, Optional.empty());
             return ExitCode.DONE;
         }
@@ -113,8 +114,8 @@ final class PullCommand implements Callable<Integer> {
             return ExitCode.DONE;
         }
         PrintWriter err = spec.commandLine().getErr();
-        try (ShutdownCleanup interruption =
-                ShutdownCleanup.watch(Duration.ofSeconds(5), () -> {}, "interrupted; the same command resumes", err)) {
+        try (ShutdownCleanup interruption = ShutdownCleanup.watch(
+                Duration.ofSeconds(5), () -> {}, "interrupted; run the same command again to resume", err)) {
             Meter meter = new Meter(new ProgressBar(err, DatasetCommand.terminal() && !json), System.nanoTime());
             pull.fetch(wanted, folder, (done, total) -> {
                 interruption.check();
@@ -140,7 +141,7 @@ final class PullCommand implements Callable<Integer> {
                 && !List.of("localhost", "127.0.0.1", "[::1]").contains(given.getHost())) {
             throw new ParameterException(
                     spec.commandLine(),
-                    "--endpoint " + given + ": would send the token unencrypted; use https, or unset HF_TOKEN");
+                    "--endpoint " + given + ": the token would be sent unencrypted; use https or unset HF_TOKEN");
         }
         return new Hub(URI.create(text), token, environment.proxies(), Hub.Patience.USUAL);
     }

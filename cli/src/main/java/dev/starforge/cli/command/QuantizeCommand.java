@@ -36,21 +36,19 @@ import tools.jackson.databind.node.ObjectNode;
         versionProvider = RootCommand.Version.class,
         sortOptions = false,
         description = {
-            "Writes a model as one quantized GGUF file, with its tokenizer, as llama.cpp takes it. Weights are rounded"
-                    + " to the",
-            "nearest; which tensors get more bits, and which stay as they are, is as llama.cpp has it (q4_k is its"
-                    + " Q4_K_M).",
+            "Quantize a model to a GGUF file",
             "",
-            "One piece of a tensor is in memory at a time. Until all is written, the file is FILE.incomplete; the same"
-                    + " command",
-            "resumes it, whatever ended the one before. FILE.report.json says what each tensor lost.",
+            "Rounds weights to nearest. The type of each tensor follows llama-quantize (q4_k is Q4_K_M). Only a part"
+                + " of a tensor is in memory at a time. Run the same command again to resume an interrupted"
+                + " quantization from FILE.incomplete. FILE.report.json lists the quantization error of each tensor.",
             "",
         },
         footerHeading = "%nExamples:%n",
         footer = {
             "  starforge quantize --model MODEL --to q8_0 --out MODEL-Q8_0.gguf",
             "  starforge quantize --model MERGED --to q4_k --out TUNED-Q4_K.gguf --json",
-            "  starforge quantize --model MODEL-Q8_0.gguf --to q4_0 --allow-requantize --out MODEL-Q4_0.gguf",
+            "  starforge quantize --model MODEL-Q8_0.gguf --to q4_0 --allow-requantize \\",
+            "      --out MODEL-Q4_0.gguf",
         })
 final class QuantizeCommand implements Callable<Integer> {
     @Spec
@@ -60,43 +58,50 @@ final class QuantizeCommand implements Callable<Integer> {
             names = "--model",
             required = true,
             paramLabel = "MODEL",
-            description = "A folder with config.json and safetensors, a .gguf file, a model's id, or a run that trained"
-                    + " every weight.")
+            description = "Model: a folder with config.json and safetensors, a .gguf file, a model name, or a run that"
+                    + " trained all weights.")
     private String model;
 
-    @Option(names = "--to", required = true, paramLabel = "TYPE", description = "q8_0, q6_k, q4_k or q4_0.")
+    @Option(
+            names = "--to",
+            required = true,
+            paramLabel = "TYPE",
+            description = "Quantization type: q8_0, q6_k, q4_k or q4_0.")
     private String to;
 
-    @Option(names = "--out", required = true, paramLabel = "FILE", description = "A .gguf file that is not there yet.")
+    @Option(names = "--out", required = true, paramLabel = "FILE", description = "New .gguf file.")
     private Path out;
 
     @Option(
             names = "--allow-requantize",
-            description = "Quantize again what the model has in another quantized type, which loses more than from the"
-                    + " original.")
+            description =
+                    "Allow tensors that are already quantized to another type, which is less accurate than quantizing"
+                            + " the original.")
     private boolean requantize;
 
-    @Option(names = "--json", description = "Print the whole report as JSON.")
+    @Option(names = "--json", description = "Print the full report as JSON.")
     private boolean json;
 
     @Override
     public Integer call() {
         GgufFileType type = type();
         if (!out.toString().endsWith(".gguf")) {
-            throw new ParameterException(spec.commandLine(), "--out " + out + ": expected a name in .gguf");
+            throw new ParameterException(spec.commandLine(), "--out " + out + ": expected a .gguf file");
         }
         OutputPath.require("--out", out, spec.commandLine());
         PrintWriter err = spec.commandLine().getErr();
         TunedModel tuned = ModelFlags.describe(
                 TunedModel.of(ModelLocator.find(model, ModelFlags.WANTED), Optional.empty(), ModelFlags::base), err);
         if (tuned.adapter().isPresent()) {
-            throw new TrainException(
-                    model + ": is an adapter, which has to be added to its base first: `starforge merge " + model
-                            + " --out MERGED`, then quantize MERGED");
+            throw new TrainException(model + " is an adapter; run `starforge merge " + model
+                    + " --out MERGED` first and quantize MERGED");
         }
         ProgressBar bar = new ProgressBar(err, DatasetCommand.terminal() && !json);
         try (ShutdownCleanup interruption = ShutdownCleanup.watch(
-                        Duration.ofSeconds(5), () -> {}, "interrupted; the same command resumes " + out, err);
+                        Duration.ofSeconds(5),
+                        () -> {},
+                        "interrupted; run the same command again to resume " + out,
+                        err);
                 Device device =
                         Selection.choose("reference").backend().open(new DeviceOptions(0, 1, Path.of("unused")))) {
             ObjectNode report = new ModelQuantizer(tuned.model(), type, requantize, device)
@@ -134,7 +139,8 @@ final class QuantizeCommand implements Callable<Integer> {
                 if (tensor.has("instead_of")) {
                     outWriter.println(tensor.path("name").stringValue() + ": "
                             + tensor.path("type").stringValue() + " instead of "
-                            + tensor.path("instead_of").stringValue() + ", whose blocks do not fill its rows");
+                            + tensor.path("instead_of").stringValue()
+                            + ", since its rows are not a multiple of the block size");
                 }
             }
             report.remove("tensors");

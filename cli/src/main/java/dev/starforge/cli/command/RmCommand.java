@@ -22,8 +22,10 @@ import tools.jackson.databind.node.ObjectNode;
         versionProvider = RootCommand.Version.class,
         sortOptions = false,
         description = {
-            "Removes models from the store, as `list` names them. What lies elsewhere, HF's cache for one, is never"
-                    + " touched.",
+            "Remove pulled models",
+            "",
+            "Removes models from the store; see `starforge list`. Files outside the store, such as the HF cache, are"
+                    + " not changed.",
             "",
         },
         footerHeading = "%nExamples:%n",
@@ -35,7 +37,7 @@ final class RmCommand implements Callable<Integer> {
     @Parameters(paramLabel = "NAME", arity = "1..*", description = "Names of models in the store.")
     private List<String> names;
 
-    @Option(names = "--json", description = "Print JSON.")
+    @Option(names = "--json", description = "Print the result as JSON.")
     private boolean json;
 
     @Override

@@ -33,9 +33,12 @@ import picocli.CommandLine.Spec;
         versionProvider = RootCommand.Version.class,
         sortOptions = false,
         description = {
-            "Try a model at a prompt: a line is continued, " + TextGenerator.CURSOR
-                    + " in it is filled in, and a model with a chat",
-            "template chats. Ctrl-C stops an answer, Ctrl-D or /bye ends. In a pipe, standard input is one prompt.",
+            "Complete code or chat at a prompt",
+            "",
+            "A model with a chat template answers; other models continue the input. Input that contains "
+                    + TextGenerator.CURSOR
+                    + " is filled in at that position. Ctrl-C stops the generation, Ctrl-D or /bye exits. If standard"
+                    + " input is not a terminal, all of it is one prompt.",
             "",
         },
         footerHeading = "%nExamples:%n",
@@ -62,8 +65,8 @@ final class RunCommand implements Callable<Integer> {
     @Option(
             names = "--set",
             paramLabel = "NAME=VALUE",
-            description = "What /set sets at the prompt: max_tokens, temperature, top_k, top_p, min_p, "
-                    + "repetition_penalty, seed.")
+            description = "Initial value of a /set parameter: max_tokens, temperature, top_k, top_p, min_p,"
+                    + " repetition_penalty or seed.")
     private List<String> settings = new ArrayList<>();
 
     @Option(
@@ -71,7 +74,7 @@ final class RunCommand implements Callable<Integer> {
             negatable = true,
             defaultValue = "true",
             fallbackValue = "true",
-            description = "Let a text to continue end anywhere, in white space or inside a word. Default: yes.")
+            description = "Allow prompts that end inside a token: the last tokens are generated again. Default: yes.")
     private boolean tokenHealing;
 
     RunCommand() {

@@ -34,11 +34,11 @@ import tools.jackson.databind.node.ObjectNode;
         versionProvider = RootCommand.Version.class,
         sortOptions = false,
         description = {
-            "Checks in less than a minute that this machine computes rightly: a tiny model against what PyTorch"
-                    + " computed with it",
-            "(logits, text, losses, gradients, training), quantized files against llama.cpp's, and each operation"
-                    + " against a plain",
-            "reference. It needs no file and no network. The exit code is 1 where something is wrong.",
+            "Test the numerical results of a device",
+            "",
+            "Compares a tiny model with PyTorch (logits, text, losses, gradients, training), quantized formats with"
+                + " llama.cpp, and each operation with the reference. Takes less than a minute; needs no files and no"
+                + " network. The exit code is 1 if a test fails.",
             "",
         },
         footerHeading = "%nExamples:%n",
@@ -67,7 +67,7 @@ final class SelftestCommand implements Callable<Integer> {
     @Mixin
     private DeviceSelectionFlags place;
 
-    @Option(names = "--json", description = "Print JSON.")
+    @Option(names = "--json", description = "Print the result as JSON.")
     private boolean json;
 
     @Override
@@ -87,7 +87,7 @@ final class SelftestCommand implements Callable<Integer> {
             Files.createDirectories(file.getParent());
             try (InputStream in = SelftestCommand.class.getResourceAsStream("/dev/starforge/cli/golden/" + name)) {
                 if (in == null) {
-                    throw new IOException("selftest: this program was built without golden/" + name);
+                    throw new IOException("selftest: missing resource golden/" + name);
                 }
                 Files.copy(in, file);
             }
@@ -141,9 +141,8 @@ final class SelftestCommand implements Callable<Integer> {
             out.println(String.format(
                     Locale.ROOT, "healthy: %s (%.0f s)", report.path("device").asString(), seconds));
         } else {
-            out.println(
-                    "NOT healthy. Do not trust results of this device; --device cpu is another one. To report it, send"
-                            + " the lines above and these, in which nothing is private:");
+            out.println("NOT healthy: results of this device are wrong; try --device cpu. Please report the lines above"
+                    + " and below; they contain no private data:");
             List.of("version", "system", "device")
                     .forEach(key -> out.println(
                             "  " + key + ": " + Escaped.of(report.path(key).asString())));

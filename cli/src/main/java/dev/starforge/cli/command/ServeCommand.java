@@ -19,14 +19,21 @@ import picocli.CommandLine.Parameters;
         name = "serve",
         mixinStandardHelpOptions = true,
         versionProvider = RootCommand.Version.class,
-        description = "Serves a model over HTTP: an OpenAI API, llama.cpp's /infill for editors, and a native one.",
+        description = {
+            "Serve a model over HTTP",
+            "",
+            "Provides an OpenAI-compatible API, the /infill API of llama.cpp for editors, a native API, and a web"
+                    + " page.",
+            "",
+        },
         footerHeading = "%nExamples:%n",
         footer = {
-            "  starforge serve                    # what was tuned on this repository, else nano",
+            "  starforge serve                    # the model tuned on this repository, or nano",
             "  starforge serve model.gguf",
             "  starforge serve RUN --port 9000",
             "  starforge serve MODEL --adapter mine=RUN/best",
-        })
+        },
+        sortOptions = false)
 final class ServeCommand implements Callable<Integer> {
     @Mixin
     private ServingFlags options;
@@ -38,7 +45,7 @@ final class ServeCommand implements Callable<Integer> {
             names = "--port",
             defaultValue = "8080",
             paramLabel = "N",
-            description = "Where to listen; 0 takes a free one and prints it. Default: 8080.")
+            description = "Port to listen on; 0 chooses a free port and prints it. Default: 8080.")
     private int port;
 
     @Override

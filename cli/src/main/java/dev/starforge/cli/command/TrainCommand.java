@@ -50,32 +50,31 @@ import picocli.CommandLine.Spec;
         versionProvider = RootCommand.Version.class,
         sortOptions = false,
         description = {
-            "Trains an adapter for a model, a whole model, or a new one, on a dataset.",
+            "Train an adapter or all weights of a model",
             "",
-            "The run's folder gets checkpoints, metrics.jsonl, summary.json and report.html. Ctrl-C ends the step,"
-                    + " saves and",
-            "exits with 130; --resume continues from there with the losses an uninterrupted run would have had.",
+            "Writes checkpoints, metrics.jsonl, summary.json and report.html to the output folder. Ctrl-C finishes the"
+                    + " step, saves a checkpoint and exits with 130; --resume continues with the same losses as an"
+                    + " uninterrupted run.",
             "",
-            "An adapter's base is kept in NF4 unless quantization.load_in_4bit is false; a GGUF file that is quantized"
-                    + " stays as",
-            "it is.",
+            "The base of an adapter is quantized to NF4 unless quantization.load_in_4bit is false. A quantized GGUF"
+                    + " base stays as it is.",
             "",
         },
         exitCodeListHeading = "%nExit codes:%n",
         exitCodeList = {
-            "0:done, or stopped early because the validation loss no longer fell",
-            "1:the run failed; the last line says why and where the last good state is",
-            "2:the command line or the config is wrong",
-            "130:interrupted and saved",
+            "0:done, or stopped early because the validation loss stopped falling",
+            "1:failed; the last line has the reason and the last checkpoint",
+            "2:invalid command line or configuration",
+            "130:interrupted, and a checkpoint was saved",
         },
         footerHeading = "%nExamples:%n",
         footer = {
             "  starforge train --config train.yaml --dataset DATA --output RUN",
-            "  starforge train --set model.pretrained_model=MODEL --sequences token_sequences.json --epochs 1",
+            "  starforge train --set model.pretrained_model=MODEL --dataset DATA --epochs 1",
             "  starforge train --output RUN --resume",
-            "  starforge train --config train.yaml --ui 8081  # and watch it at http://127.0.0.1:8081",
+            "  starforge train --config train.yaml --ui 8081  # live at http://127.0.0.1:8081",
             "  starforge train --config train.yaml --print-config",
-            "  starforge train --init                        # writes train.yaml, a file to begin with",
+            "  starforge train --init                         # writes train.yaml",
         })
 final class TrainCommand implements Callable<Integer> {
     private static final int INTERRUPTED = 130;
@@ -86,10 +85,10 @@ final class TrainCommand implements Callable<Integer> {
     @Mixin
     private TrainConfigFlags flags;
 
-    @Option(names = "--resume", description = "Resume from the newest complete checkpoint of the output folder.")
+    @Option(names = "--resume", description = "Resume from the newest complete checkpoint in the output folder.")
     private boolean resume;
 
-    @Option(names = "--print-config", description = "Print the effective settings and do nothing.")
+    @Option(names = "--print-config", description = "Print the effective settings and exit.")
     private boolean printConfig;
 
     @Option(
@@ -97,32 +96,28 @@ final class TrainCommand implements Callable<Integer> {
             arity = "0..1",
             fallbackValue = "train.yaml",
             paramLabel = "FILE",
-            description =
-                    "Write a commented file of settings to begin with, and do nothing. Default: ${FALLBACK-VALUE}.")
+            description = "Write a commented configuration file and exit. Default: ${FALLBACK-VALUE}.")
     private Path init;
 
     @Option(
             names = "--verbose",
-            description =
-                    "Also say when a phase begins and how long it took, and which operations run as their definitions.")
+            description = "Also print the duration of each phase and the operations without a native kernel.")
     private boolean verbose;
 
     @Option(
             names = "--profile",
             description =
-                    "Measure the operations of all steps after the fourth, each by itself, which makes them slower,"
-                            + " and print a table in the end.")
+                    "Time each operation of all steps after the fourth, and print a table at the end. Slows training"
+                            + " down.")
     private boolean profile;
 
-    @Option(names = "--json", description = "Print one JSON object a line.")
+    @Option(names = "--json", description = "Print one JSON object per line.")
     private boolean json;
 
     @Option(
             names = "--ui",
             paramLabel = "PORT",
-            description =
-                    "Show the run on a page of this machine while it trains: http://127.0.0.1:PORT. 0 takes a free"
-                            + " port and prints it.")
+            description = "Show the run on a web page at http://127.0.0.1:PORT; 0 chooses a free port and prints it.")
     private Integer port;
 
     @Override
@@ -165,8 +160,7 @@ final class TrainCommand implements Callable<Integer> {
         ProfiledRun run = new ProfiledRun(progress, profiled);
         int code = train(config, preflight, profiled, run, Optional.empty());
         run.profile(preflight.adaptation().precisionOfRun().compute())
-                .ifPresentOrElse(
-                        progress::profile, () -> progress.note("--profile: the run was too short to measure anything"));
+                .ifPresentOrElse(progress::profile, () -> progress.note("--profile: the run was too short to measure"));
         return code;
     }
 
@@ -176,7 +170,7 @@ final class TrainCommand implements Callable<Integer> {
         } catch (IOException taken) {
             throw new ParameterException(
                     spec.commandLine(),
-                    "--ui: " + taken.getMessage() + "; name another port, or 0 for a free one",
+                    "--ui: " + taken.getMessage() + "; choose another port, or 0 for a free one",
                     taken);
         }
     }
@@ -185,9 +179,7 @@ final class TrainCommand implements Callable<Integer> {
         if (port != null && (port < 0 || port > 65535 || init != null || printConfig || profile)) {
             throw new ParameterException(
                     spec.commandLine(),
-                    "--ui: expected a port from 0 to 65535, and a run to show: not --init, --print-config or"
-                            + " --profile; got "
-                            + port);
+                    "--ui: expected a port from 0 to 65535, without --init, --print-config or --profile; got " + port);
         }
     }
 
@@ -196,9 +188,9 @@ final class TrainCommand implements Callable<Integer> {
             Files.writeString(init, StarterConfig.text(), StandardOpenOption.CREATE_NEW);
         } catch (FileAlreadyExistsException there) {
             throw new ParameterException(
-                    spec.commandLine(), "--init " + init + ": is there already; name another file", there);
+                    spec.commandLine(), "--init " + init + " already exists; choose another name", there);
         }
-        out.println("wrote " + init + ": set model.pretrained_model and data.path in it, then");
+        out.println("wrote " + init + "; set model.pretrained_model and data.path in it, then run");
         out.println("  starforge dataset --repo . --config " + Shell.quoted(init));
         out.println("  starforge doctor --config " + Shell.quoted(init));
         out.println("  starforge train --config " + Shell.quoted(init));
@@ -215,10 +207,10 @@ final class TrainCommand implements Callable<Integer> {
                     : blueprint(ModelLocator.find(config.model()));
         } catch (ModelException missing) {
             blueprint = KnownModels.find(config.model());
-            out.println("# " + config.model() + " is not here"
+            out.println("# " + config.model() + " is not on this machine"
                     + (blueprint.isPresent()
                             ? ""
-                            : ": batch and context are as set, and not fitted to the memory of this machine"));
+                            : ": batch size and context are not adapted to the memory of this machine"));
         }
         out.print((continues(config)
                         ? Adaptation.fixed(config, machine, blueprint, like)
@@ -311,7 +303,7 @@ final class TrainCommand implements Callable<Integer> {
             return;
         }
         progress.note(
-                (end == TrainRun.End.FINISHED ? "done: " : "stopped early, since the validation loss no longer falls: ")
+                (end == TrainRun.End.FINISHED ? "done: " : "stopped early, since the validation loss stopped falling: ")
                         + output.resolve("report.html"));
         run.nextCommands(end)
                 .forEach((what, command) -> progress.note(String.format("  %-14s%s", what + ":", command)));

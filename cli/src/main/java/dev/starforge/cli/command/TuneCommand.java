@@ -44,19 +44,20 @@ import tools.jackson.databind.node.ObjectNode;
         versionProvider = RootCommand.Version.class,
         sortOptions = false,
         description = {
-            "From a git repository to a model tuned on it and ready to serve, in one command: dataset, training of an"
-                    + " adapter,",
-            "evaluation of base against tuned on the newest commits, merge, quantization.",
+            "Tune a model on a git repository, end to end",
             "",
-            "Ended anywhere, the same command continues. Run again after new commits, it trains on those alone.",
+            "Creates a dataset, trains an adapter, evaluates it against the base on the newest commits, merges and"
+                    + " quantizes. The result is a GGUF file that is ready to serve.",
+            "",
+            "Run the same command again to continue an interrupted run, or to train on new commits only.",
             "",
         },
         exitCodeListHeading = "%nExit codes:%n",
         exitCodeList = {
-            "0:done, or nothing new to do",
-            "1:a step failed; the last line says why, and the steps before it are kept",
-            "2:the command line or a setting is wrong, or it takes long and --yes is missing",
-            "130:interrupted; the same command continues",
+            "0:done, or no new commits",
+            "1:a step failed; completed steps are kept",
+            "2:invalid command line or setting, or --yes is required",
+            "130:interrupted; run the same command again to continue",
         },
         footerHeading = "%nExamples:%n",
         footer = {
@@ -74,24 +75,25 @@ final class TuneCommand implements Callable<Integer> {
             names = "--repo",
             paramLabel = "PATH",
             defaultValue = ".",
-            description = "A work tree or a bare repository. Default: here.")
+            description = "Work tree or bare repository. Default: the current directory.")
     private Path repository;
 
     @Option(
             names = "--model",
             paramLabel = "MODEL",
-            description = "The base: a folder, a .gguf file, an id in the HF cache, or nano, which ships with the "
-                    + "program. Default: model.pretrained_model where it is set, else nano.")
+            description = "Base model: a folder, a .gguf file, a model name, or the embedded model nano. Default: the"
+                    + " setting model.pretrained_model, or nano.")
     private String model;
 
     @Option(
             names = "--minutes",
             paramLabel = "N",
-            description = "For everything; training gets what the rest leaves, and the newest commits come first. "
-                    + "Default: 5, unless --epochs or --config says how long to train.")
+            description =
+                    "Time limit for all steps. Training uses the time that other steps leave, newest commits first."
+                            + " Default: 5, unless --epochs or --config is given.")
     private Double minutes;
 
-    @Option(names = "--epochs", paramLabel = "N", description = "Passes over all of the data, however long they take.")
+    @Option(names = "--epochs", paramLabel = "N", description = "Number of epochs, without a time limit.")
     private Integer epochs;
 
     @Mixin
@@ -100,16 +102,18 @@ final class TuneCommand implements Callable<Integer> {
     @Option(
             names = "--output",
             paramLabel = "DIR",
-            description = "Where everything is written. Default: .starforge in the repository.")
+            description = "Output folder. Default: .starforge in the repository.")
     private Path output;
 
     @Option(
             names = "--device",
             paramLabel = "NAME",
-            description = "auto, cpu, cuda, metal or mps. One that is named and missing is an error. Default: auto.")
+            description =
+                    "Device to run on: auto, cpu, cuda, metal or mps. Fails if the requested device is not available."
+                            + " Default: auto.")
     private String device;
 
-    @Option(names = "--yes", description = "Do not ask before work of more than ten minutes.")
+    @Option(names = "--yes", description = "Do not ask for confirmation of runs longer than ten minutes.")
     private boolean yes;
 
     @Option(names = "--json", description = "Print one JSON object at the end.")
@@ -118,7 +122,7 @@ final class TuneCommand implements Callable<Integer> {
     @Override
     public Integer call() throws IOException {
         if (minutes != null && epochs != null) {
-            throw wrong("--minutes and --epochs: each says how long to train; give one of them");
+            throw wrong("--minutes and --epochs cannot be combined");
         }
         if (minutes != null && !(minutes > 0)) {
             throw wrong("--minutes: expected more than 0, got " + minutes);
@@ -133,7 +137,7 @@ final class TuneCommand implements Callable<Integer> {
         long began = System.nanoTime();
         Tune.Result result;
         try (ShutdownCleanup interruption = ShutdownCleanup.watch(
-                        Duration.ZERO, () -> {}, "interrupted; the same command continues where it ended", err);
+                        Duration.ZERO, () -> {}, "interrupted; run the same command again to continue", err);
                 Device opened = selection
                         .backend()
                         .open(new DeviceOptions(config.deviceIndex(), config.threads(), DeviceFlags.kernelCache()))) {

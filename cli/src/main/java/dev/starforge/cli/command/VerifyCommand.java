@@ -29,18 +29,23 @@ import tools.jackson.databind.node.ObjectNode;
         name = "verify",
         mixinStandardHelpOptions = true,
         versionProvider = RootCommand.Version.class,
-        description = "Computes what another implementation computed, and compares: logits, greedy text, losses, "
-                + "gradients, training steps.",
+        description = {
+            "Compare results with another implementation",
+            "",
+            "Compares logits, greedy text, losses, gradients and training steps with recorded results.",
+            "",
+        },
         footerHeading = "%nLayout:%n",
         footer = {
-            "  FOLDER/models/NAME/ holds config.json, model.safetensors, adapter/ (optional), and the other",
-            "  implementation's results in expected.safetensors and expected.json.",
+            "  FOLDER/models/NAME/ has config.json, model.safetensors, optionally adapter/,",
+            "  and the recorded results in expected.safetensors and expected.json.",
             "",
             "Examples:",
             "  starforge verify GOLDEN --only starcoder2,llama3",
             "  starforge verify GOLDEN --device cuda --replays 1000 --json",
-            "  starforge verify GOLDEN --dump OURS",
-        })
+            "  starforge verify GOLDEN --dump RESULTS",
+        },
+        sortOptions = false)
 final class VerifyCommand implements Callable<Integer> {
     /** What a report is of, by its section. */
     private static final Map<String, String> KINDS = Map.of(
@@ -56,28 +61,31 @@ final class VerifyCommand implements Callable<Integer> {
     @Mixin
     private DeviceFlags flags;
 
-    @Parameters(paramLabel = "FOLDER", description = "Where models/ is.")
+    @Parameters(paramLabel = "FOLDER", description = "Folder that contains models/.")
     private Path folder;
 
-    @Option(names = "--only", split = ",", paramLabel = "NAME", description = "Just these models, separated by commas.")
+    @Option(
+            names = "--only",
+            split = ",",
+            paramLabel = "NAME",
+            description = "Models to verify, separated by commas. Default: all.")
     private List<String> only = List.of();
 
     @Option(
             names = "--replays",
             defaultValue = "10",
             paramLabel = "N",
-            description =
-                    "How often a decode step is repeated to see that it gives the same bits; 0 also leaves out whether"
-                        + " one to eight texts in a step have the tokens they have alone. Default: ${DEFAULT-VALUE}.")
+            description = "Number of repeated decode steps that must be bit-identical; 0 also skips the comparison of"
+                    + " batches of one to eight sequences. Default: ${DEFAULT-VALUE}.")
     private int replays;
 
     @Option(
             names = "--dump",
             paramLabel = "DIR",
-            description = "Write what was computed to DIR/NAME.safetensors, under the names of expected.safetensors.")
+            description = "Folder for the computed results, one NAME.safetensors per model.")
     private Path dump;
 
-    @Option(names = "--json", description = "Print JSON.")
+    @Option(names = "--json", description = "Print the result as JSON.")
     private boolean json;
 
     @Override
@@ -131,7 +139,8 @@ final class VerifyCommand implements Callable<Integer> {
         for (String name : only) {
             if (!found.contains(name)) {
                 throw new ParameterException(
-                        spec.commandLine(), "--only " + name + ": not among " + String.join(", ", found));
+                        spec.commandLine(),
+                        "--only: expected names among " + String.join(", ", found) + ", got " + name);
             }
         }
         return only.isEmpty() ? found : only;

@@ -17,26 +17,32 @@ import picocli.CommandLine.Option;
         name = "worker",
         mixinStandardHelpOptions = true,
         versionProvider = RootCommand.Version.class,
-        description = "Serves a model over HTTP for a pool, which it tells when it is ready.",
+        description = {
+            "Serve a model as a worker of a pool",
+            "",
+        },
         exitCodeListHeading = "%nExit codes:%n",
         exitCodeList = {
-            "0:drained",
-            "2:wrong use",
-            "3:the model was refused",
-            "4:the device failed",
+            "0:shut down after draining its requests",
+            "2:invalid command line",
+            "3:model cannot be loaded",
+            "4:device failure",
             "5:out of device memory",
-            "6:nobody took the callback"
+            "6:callback failed",
         },
         footerHeading = "%nExamples:%n",
         footer = {
-            "  starforge worker --worker-id w1 --model MODEL --port 0 --callback-url http://127.0.0.1:7000/ready",
-            "  starforge worker --worker-id w1 --model MODEL --port 8081 --no-callback --adapter mine=RUN/best",
-        })
+            "  starforge worker --worker-id w1 --model MODEL --port 8081",
+            "  starforge worker --worker-id w1 --model MODEL --port 0 \\",
+            "      --callback-url http://127.0.0.1:7000/ready",
+            "  starforge worker --worker-id w1 --model MODEL --port 8081 --adapter a=RUN/best",
+        },
+        sortOptions = false)
 final class WorkerCommand implements Callable<Integer> {
     @Mixin
     private ServingFlags options;
 
-    @Option(names = "--worker-id", required = true, paramLabel = "ID", description = "The name of this worker.")
+    @Option(names = "--worker-id", required = true, paramLabel = "ID", description = "Name of the worker.")
     private String workerId;
 
     @Option(names = "--model", required = true, paramLabel = "MODEL", description = ModelFlags.KINDS)
@@ -46,17 +52,17 @@ final class WorkerCommand implements Callable<Integer> {
             names = "--port",
             required = true,
             paramLabel = "N",
-            description = "Where to listen; 0 takes a free one and prints it.")
+            description = "Port to listen on; 0 chooses a free port and prints it.")
     private int port;
 
     @ArgGroup
     private Telling telling = new Telling();
 
     static final class Telling {
-        @Option(names = "--callback-url", paramLabel = "URL", description = "Who is told when it is ready.")
+        @Option(names = "--callback-url", paramLabel = "URL", description = "URL to notify when the worker is ready.")
         private URI url;
 
-        @Option(names = "--no-callback", description = "Nobody is told, which is the default.")
+        @Option(names = "--no-callback", description = "No callback is sent (default).")
         private boolean nobody;
 
         Optional<URI> listener() {

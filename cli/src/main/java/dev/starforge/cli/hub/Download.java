@@ -75,8 +75,8 @@ final class Download {
             Files.delete(partial);
             if (again) {
                 throw new HubException(
-                        file.name() + ": expected the hash " + file.hash().hex() + ", got " + got
-                                + " twice; it was damaged on the way, or a proxy changes it; nothing was kept");
+                        file.name() + ": expected hash " + file.hash().hex() + ", got " + got
+                                + " twice; the file was damaged in transfer or changed by a proxy; it was not stored");
             }
             again = true;
         }
@@ -111,7 +111,7 @@ final class Download {
                 FileChannel out = FileChannel.open(partial, StandardOpenOption.CREATE, StandardOpenOption.WRITE)) {
             long begin = answer.begin();
             if (begin != before && begin != 0) {
-                throw new IOException("asked for byte " + before + ", and the server began at " + begin);
+                throw new IOException("requested byte " + before + ", but the server started at " + begin);
             }
             if (begin < before) {
                 arrived.accept(-before);
@@ -129,8 +129,8 @@ final class Download {
         for (int read = in.read(piece); read >= 0; read = in.read(piece)) {
             heard = System.nanoTime();
             if (out.position() + read > file.size()) {
-                throw new HubException(file.name() + ": the hub said " + file.size()
-                        + " bytes, and the server sends more; nothing was kept under the name");
+                throw new HubException(file.name() + ": expected " + file.size()
+                        + " bytes, but the server sends more; the file was not stored");
             }
             ByteBuffer bytes = ByteBuffer.wrap(piece, 0, read);
             while (bytes.hasRemaining()) {
@@ -139,7 +139,7 @@ final class Download {
             arrived.accept(read);
         }
         if (out.position() < file.size()) {
-            throw new IOException("the connection ended at byte " + out.position() + " of " + file.size());
+            throw new IOException("connection closed at byte " + out.position() + " of " + file.size());
         }
         out.force(true);
     }

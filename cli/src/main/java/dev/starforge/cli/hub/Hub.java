@@ -1,5 +1,6 @@
 package dev.starforge.cli.hub;
 
+import dev.starforge.cli.output.ErrorMessage;
 import java.io.IOException;
 import java.io.InputStream;
 import java.net.ProxySelector;
@@ -84,8 +85,8 @@ public final class Hub {
                 return listing(id, new JsonMapper().readTree(new String(body, StandardCharsets.UTF_8)));
             } catch (JacksonException wrong) {
                 throw new HubException(
-                        address + ": expected JSON, got something else (" + wrong.getOriginalMessage()
-                                + "); is --endpoint a hub?",
+                        address + ": invalid JSON (" + wrong.getOriginalMessage()
+                                + "); check that --endpoint is a model hub",
                         wrong);
             } catch (IOException failure) {
                 waitFor(attempt, address.toString(), failure);
@@ -96,7 +97,7 @@ public final class Hub {
     private static Listing listing(ModelId id, JsonNode json) {
         String commit = json.path("sha").stringValue("");
         if (!commit.matches("[0-9a-f]{40}")) {
-            throw new HubException(id + ": the hub names no commit, got '" + commit + "'");
+            throw new HubException(id + ": expected a commit, got '" + commit + "'");
         }
         List<HubFile> files = new ArrayList<>();
         for (JsonNode file : json.path("siblings")) {
@@ -163,7 +164,8 @@ public final class Hub {
         URI to = from.resolve(response.headers().firstValue("Location").orElse(""));
         boolean secure = "https".equals(to.getScheme());
         if (!secure && (!"http".equals(to.getScheme()) || "https".equals(from.getScheme()))) {
-            throw new HubException(from + ": redirects to " + to + ", which is less safe; not followed");
+            throw new HubException(
+                    from + ": redirects to " + to + ", which is not HTTPS; the redirect was not followed");
         }
         return to;
     }
@@ -207,22 +209,22 @@ public final class Hub {
         String page = endpoint + "/" + id.repo();
         switch (status) {
             case 401, 403 ->
-                throw new HubException(id + ": the hub says " + status + ". Accept the conditions at " + page
-                        + " if it has any, and "
+                throw new HubException(id + ": HTTP status " + status + ". Accept the conditions at " + page
+                        + ", if any, and "
                         + (token.isPresent()
-                                ? "give a token in HF_TOKEN that may read it"
+                                ? "set HF_TOKEN to a token with read access"
                                 : "set HF_TOKEN to a token from " + endpoint + "/settings/tokens"));
             case 404 ->
-                throw new HubException(address + ": there is no such model, revision or file; see " + page
-                        + " (a private one needs HF_TOKEN)");
+                throw new HubException(address + ": model, revision or file not found; see " + page
+                        + " (private models require HF_TOKEN)");
             case 416 -> {
-                return new IOException(address + ": the server has fewer bytes than are here already");
+                return new IOException(address + ": the file on the server is shorter than the partial download");
             }
             default -> {
                 if (status != 429 && status < 500) {
                     throw new HubException(address + ": expected 200, got " + status);
                 }
-                return new Later(address + ": the server says " + status, retryAfter(response));
+                return new Later(address + ": HTTP status " + status, retryAfter(response));
             }
         }
     }
@@ -248,9 +250,9 @@ public final class Hub {
         Duration pause = asked.orElse(patience.first().multipliedBy(1L << Math.min(attempt - 1, 5)));
         if (attempt >= patience.attempts() || pause.compareTo(patience.longest()) > 0) {
             throw new HubException(
-                    what + ": given up after " + attempt + " attempts: " + failure
-                            + (asked.isPresent() ? "; the server asks for " + pause.toSeconds() + " s" : "")
-                            + "; the same command resumes",
+                    what + ": failed after " + attempt + " attempts: " + ErrorMessage.of(failure)
+                            + (asked.isPresent() ? "; the server requests a pause of " + pause.toSeconds() + " s" : "")
+                            + "; run the same command again to resume",
                     failure);
         }
         try {

@@ -33,12 +33,12 @@ public record HubFile(String name, long size, Hash hash) {
                 && Arrays.stream(name.split("/", -1))
                         .noneMatch(part -> part.isEmpty() || part.equals(".") || part.equals(".."));
         if (!plain) {
-            throw new HubException("the hub names a file '" + name + "' of " + size
-                    + " bytes: expected a path that stays in its folder; nothing was written");
+            throw new HubException("invalid file name '" + name + "' or size " + size
+                    + ": expected a path inside the folder; nothing was written");
         }
         if (!hash.hex().matches(hash.git() ? "[0-9a-f]{40}" : "[0-9a-f]{64}")) {
-            throw new HubException("the hub has no hash for " + name + " (got '" + hash.hex()
-                    + "'), so it could not be checked; nothing was written");
+            throw new HubException("no hash for " + name + " (got '" + hash.hex()
+                    + "'); the file cannot be verified and was not downloaded");
         }
     }
 

@@ -1,5 +1,6 @@
 package dev.starforge.cli.hub;
 
+import dev.starforge.cli.output.ErrorMessage;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
@@ -76,7 +77,7 @@ public record ModelStore(Path root, List<Path> caches) {
                     return Optional.of(model(snapshot));
                 }
             } catch (IOException failure) {
-                throw new HubException(reference + ": cannot be read: " + failure, failure);
+                throw new HubException(reference + ": cannot be read: " + ErrorMessage.of(failure), failure);
             }
         }
         return Optional.empty();
@@ -92,7 +93,7 @@ public record ModelStore(Path root, List<Path> caches) {
                     files.filter(file -> file.toString().endsWith(".gguf")).toList();
             return found.size() == 1 ? found.getFirst() : folder;
         } catch (IOException failure) {
-            throw new HubException(folder + ": cannot be read: " + failure, failure);
+            throw new HubException(folder + ": cannot be read: " + ErrorMessage.of(failure), failure);
         }
     }
 
@@ -134,8 +135,7 @@ public record ModelStore(Path root, List<Path> caches) {
         Kept kept = list().stream()
                 .filter(each -> each.path().equals(path))
                 .findFirst()
-                .orElseThrow(() -> new HubException(
-                        name + ": there is no such model in " + root + "; `starforge list` shows those that are"));
+                .orElseThrow(() -> new HubException(name + ": model not found in " + root + "; see `starforge list`"));
         if (Files.isDirectory(path, LinkOption.NOFOLLOW_LINKS)) {
             try (Stream<Path> tree = Files.walk(path)) {
                 for (Path each : tree.sorted(Comparator.reverseOrder()).toList()) {
@@ -159,15 +159,17 @@ public record ModelStore(Path root, List<Path> caches) {
         try (Stream<Path> files = Files.list(folder)) {
             return files.sorted().toList();
         } catch (IOException failure) {
-            throw new HubException(folder + ": cannot be read: " + failure, failure);
+            throw new HubException(folder + ": cannot be read: " + ErrorMessage.of(failure), failure);
         }
     }
 
     private static List<Path> tree(Path folder) {
         try (Stream<Path> files = Files.walk(folder)) {
             return files.filter(Files::isRegularFile).toList();
-        } catch (IOException | UncheckedIOException failure) {
-            throw new HubException(folder + ": cannot be read: " + failure, failure);
+        } catch (IOException failure) {
+            throw new HubException(folder + ": cannot be read: " + ErrorMessage.of(failure), failure);
+        } catch (UncheckedIOException failure) {
+            throw new HubException(folder + ": cannot be read: " + ErrorMessage.of(failure.getCause()), failure);
         }
     }
 
@@ -175,7 +177,7 @@ public record ModelStore(Path root, List<Path> caches) {
         try {
             return Files.size(file);
         } catch (IOException failure) {
-            throw new HubException(file + ": cannot be read: " + failure, failure);
+            throw new HubException(file + ": cannot be read: " + ErrorMessage.of(failure), failure);
         }
     }
 }

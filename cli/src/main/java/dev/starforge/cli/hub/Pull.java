@@ -51,30 +51,31 @@ public final class Pull {
         List<HubFile> pickles = wanted.stream().filter(HubFile::isPickle).toList();
         if (!pickles.isEmpty()) {
             throw new HubException(
-                    pickles.getFirst().name() + ": is a pickle, which runs code when it is read; convert it "
-                            + "to safetensors, or leave it out with --include");
+                    pickles.getFirst().name() + " is a pickle file, which can execute code when loaded; convert it "
+                            + "to safetensors or exclude it with --include");
         }
         if (include.isEmpty()) {
             requireOneModel(listing.files(), wanted);
         }
         if (wanted.isEmpty()) {
             throw new HubException(
-                    id + ": --include " + String.join(" ", include) + " leaves nothing of " + names(listing.files()));
+                    id + ": --include " + String.join(" ", include) + " matches none of " + names(listing.files()));
         }
         return new PulledModel(id, hub.endpoint().toString(), listing.commit(), wanted);
     }
 
     private void requireOneModel(List<HubFile> all, List<HubFile> wanted) {
         if (wanted.stream().noneMatch(HubFile::isWeights)) {
-            throw new HubException(id + ": has no safetensors and no .gguf in its uppermost folder"
+            throw new HubException(id + ": no safetensors or .gguf file in the top-level folder"
                     + (all.stream().anyMatch(HubFile::isPickle)
-                            ? "; its weights are pickles, which run code when they are read: look for a converted copy"
-                            : "; give --include for what to fetch of " + names(all)));
+                            ? "; the weights are pickle files, which can execute code when loaded; look for a"
+                                    + " converted copy"
+                            : "; select files with --include: " + names(all)));
         }
         List<HubFile> files =
                 wanted.stream().filter(each -> each.name().endsWith(".gguf")).toList();
         if (files.size() > 1) {
-            throw new HubException(id + ": has several models, choose one with --include, such as --include '"
+            throw new HubException(id + ": several models; select one with --include, e.g. --include '"
                     + files.getFirst().name() + "': " + names(files));
         }
     }
@@ -144,7 +145,7 @@ public final class Pull {
                 }
             } catch (InterruptedException interrupted) {
                 Thread.currentThread().interrupt();
-                throw new HubException("interrupted; the same command resumes", interrupted);
+                throw new HubException("interrupted; run the same command again to resume", interrupted);
             }
         }
     }
@@ -157,8 +158,9 @@ public final class Pull {
         }
         long room = Files.getFileStore(folder).getUsableSpace();
         if (needed > room) {
-            throw new HubException(folder + ": " + missing.size() + " files of " + (needed >> 20)
-                    + " MB are to be fetched, and " + (room >> 20) + " MB are free; make room, or give another --to");
+            throw new HubException(
+                    folder + ": not enough disk space: " + missing.size() + " files need " + (needed >> 20) + " MB, "
+                            + (room >> 20) + " MB are free; free some space or pass another folder with --to");
         }
     }
 }

@@ -61,7 +61,7 @@ public record PulledModel(ModelId id, String endpoint, String commit, List<HubFi
                         new HubFile.Hash(git, each.path(git ? "blob" : "sha256").stringValue(""))));
             }
             ModelId id = ModelId.parse(json.path("model").stringValue(""))
-                    .orElseThrow(() -> new HubException(file + ": names no model; pull it again"));
+                    .orElseThrow(() -> new HubException(file + ": no model name; pull the model again"));
             return Optional.of(new PulledModel(
                     id,
                     json.path("endpoint").stringValue(""),

@@ -6,7 +6,7 @@ import dev.starforge.model.lora.LoraAdapter;
 import java.io.PrintWriter;
 import java.nio.file.Path;
 
-/** What verbs say that put an adapter on a base as its file has it. */
+/** What commands say that put an adapter on a base as its file has it. */
 public final class AdapterNote {
     private AdapterNote() {}
 
@@ -14,8 +14,9 @@ public final class AdapterNote {
     public static void noteBase(Path adapter, PrintWriter err) {
         Quantization trainedOn = LoraAdapter.trainedOn(adapter);
         if (!trainedOn.equals(Quantization.NONE)) {
-            err.println("note: " + Escaped.of(adapter) + " was trained on a base of " + trainedOn
-                    + "; here it is the base as its file has it. `starforge merge` adds it to what it was trained on");
+            err.println("note: " + Escaped.of(adapter) + " was trained on a base quantized to " + trainedOn
+                    + "; this command applies it to the base as stored. `starforge merge` uses the base of the"
+                    + " training");
             err.flush();
         }
     }

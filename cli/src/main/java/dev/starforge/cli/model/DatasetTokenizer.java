@@ -36,7 +36,7 @@ public record DatasetTokenizer(TokenizerChoice choice, Optional<Path> model, Str
         if (!named.equals("auto")) {
             Path path = Path.of(named);
             if (!Files.exists(path)) {
-                throw new DatasetException(path, "there is no such tokenizer; train:N makes one");
+                throw new DatasetException(path, "tokenizer not found; --tokenizer train:N trains one");
             }
             return new DatasetTokenizer(given(path), Optional.of(path), "");
         }
@@ -54,7 +54,7 @@ public record DatasetTokenizer(TokenizerChoice choice, Optional<Path> model, Str
             return new DatasetTokenizer(
                     new TokenizerChoice.TokenizerToTrain(size),
                     Optional.empty(),
-                    count(size) + ", for a new model (scratch)");
+                    count(size) + " (model.pretrained_model=scratch)");
         }
         Path place;
         try {
@@ -66,9 +66,7 @@ public record DatasetTokenizer(TokenizerChoice choice, Optional<Path> model, Str
         return Tokenizers.find(model).isEmpty()
                 ? instead(model + " has no tokenizer")
                 : new DatasetTokenizer(
-                        given(model),
-                        Optional.of(model),
-                        "tokenizer: that of " + model + ", as model.pretrained_model");
+                        given(model), Optional.of(model), "tokenizer: " + model + " (model.pretrained_model)");
     }
 
     private static DatasetTokenizer instead(String reason) {
@@ -76,20 +74,20 @@ public record DatasetTokenizer(TokenizerChoice choice, Optional<Path> model, Str
                 new TokenizerChoice.TokenizerToTrain(USUAL),
                 Optional.empty(),
                 count(USUAL) + ", since " + reason
-                        + ". A new model (model.pretrained_model=scratch) can be trained on this dataset, a model with"
-                        + " another vocabulary cannot: for one, name its folder or .gguf file with --tokenizer or"
-                        + " model.pretrained_model");
+                        + ". This dataset can train a new model (model.pretrained_model=scratch), but not a model with"
+                        + " another vocabulary. To train such a model, pass its folder or .gguf file with --tokenizer"
+                        + " or model.pretrained_model");
     }
 
     private static String count(int size) {
-        return String.format(Locale.ROOT, "tokenizer: a new one of %,d tokens is trained", size);
+        return String.format(Locale.ROOT, "tokenizer: training a new one with %,d tokens", size);
     }
 
     private static TokenizerChoice.TokenizerToTrain trained(RunConfig config, String size) {
         try {
             return new TokenizerChoice.TokenizerToTrain(Integer.parseInt(size));
         } catch (NumberFormatException notOne) {
-            throw wrong(config, "expected train:N with a number", notOne);
+            throw wrong(config, "expected train:N, where N is a number", notOne);
         } catch (IllegalArgumentException tooFew) {
             throw wrong(config, String.valueOf(tooFew.getMessage()), tooFew);
         }
@@ -109,7 +107,7 @@ public record DatasetTokenizer(TokenizerChoice choice, Optional<Path> model, Str
         return new TokenizerChoice.ExistingTokenizer(
                 file,
                 Tokenizers.find(path)
-                        .orElseThrow(
-                                () -> new DatasetException(file, "there is no tokenizer here; train:N makes one")));
+                        .orElseThrow(() ->
+                                new DatasetException(file, "no tokenizer found; --tokenizer train:N trains one")));
     }
 }

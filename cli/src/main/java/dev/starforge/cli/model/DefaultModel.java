@@ -25,7 +25,7 @@ public final class DefaultModel {
                 .findFirst();
         err.println(
                 tuned.isPresent()
-                        ? "model: " + Escaped.of(tuned.get()) + ", tuned on this repository"
+                        ? "model: " + Escaped.of(tuned.get()) + " (tuned on this repository)"
                         : EmbeddedModel.NOTE);
         err.flush();
         return tuned.map(Path::toString).orElse(EmbeddedModel.NAME);

@@ -1,5 +1,6 @@
 package dev.starforge.cli.model;
 
+import dev.starforge.cli.output.ErrorMessage;
 import dev.starforge.model.ModelException;
 import dev.starforge.text.file.Hashes;
 import java.io.IOException;
@@ -15,9 +16,7 @@ import java.nio.file.StandardCopyOption;
 public final class EmbeddedModel {
     public static final String NAME = "nano";
 
-    public static final String NOTE =
-            "model: nano, which is inside the program: 22 M parameters, for completing code and as a base to tune;"
-                    + " --model names a larger one";
+    public static final String NOTE = "model: nano (embedded, 22 M parameters); pass another model for better results";
 
     private static final String RESOURCE = "/dev/starforge/cli/nano.gguf";
     private static final int DIGITS = 12;
@@ -32,7 +31,7 @@ public final class EmbeddedModel {
     public static Path file(Path home) {
         try (InputStream in = EmbeddedModel.class.getResourceAsStream(RESOURCE)) {
             if (in == null) {
-                throw new ModelException(Path.of(NAME), "this build has no model inside; name one");
+                throw new ModelException(Path.of(NAME), "this build has no embedded model; pass a model");
             }
             byte[] bytes = in.readAllBytes();
             Path folder = home.resolve("embedded");
@@ -45,7 +44,7 @@ public final class EmbeddedModel {
             }
             return file;
         } catch (IOException failure) {
-            throw new ModelException(home, "cannot unpack " + NAME + " here: " + failure, failure);
+            throw new ModelException(home, "cannot unpack " + NAME + ": " + ErrorMessage.of(failure), failure);
         }
     }
 }

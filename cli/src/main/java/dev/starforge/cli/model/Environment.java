@@ -3,6 +3,7 @@ package dev.starforge.cli.model;
 import dev.starforge.cli.hub.HubException;
 import dev.starforge.cli.hub.ModelStore;
 import dev.starforge.cli.hub.Proxies;
+import dev.starforge.cli.output.ErrorMessage;
 import java.io.IOException;
 import java.net.ProxySelector;
 import java.net.URI;
@@ -73,7 +74,7 @@ public record Environment(Map<String, String> variables, Path user) {
                     ? Optional.of(Files.readString(file).strip()).filter(text -> !text.isEmpty())
                     : Optional.empty();
         } catch (IOException failure) {
-            throw new HubException(file + ": the token cannot be read: " + failure, failure);
+            throw new HubException(file + ": cannot read the token: " + ErrorMessage.of(failure), failure);
         }
     }
 
@@ -82,13 +83,13 @@ public record Environment(Map<String, String> variables, Path user) {
         List<String> notes = new ArrayList<>();
         for (String name : new TreeSet<>(variables.keySet())) {
             if (name.startsWith("PYTORCH_")) {
-                notes.add(
-                        name + " is set and does nothing: there is no PyTorch here. Operations without a kernel run as"
-                                + " their definitions on the same device, and --no-fallback forbids that");
+                notes.add(name
+                        + " is ignored: Starforge does not use PyTorch. Operations without a native kernel run as their"
+                        + " expansion on the same device, unless --no-fallback is given");
             } else if (name.startsWith("METAL_DE")) {
-                notes.add(name + " is set: Apple's Metal reads it, Starforge does not");
+                notes.add(name + " is ignored by Starforge, but read by Metal");
             } else if (name.equals("RUST_LOG")) {
-                notes.add("RUST_LOG is set and does nothing: a worker's log has --log-level");
+                notes.add("RUST_LOG is ignored; use --log-level");
             }
         }
         return notes;

@@ -16,7 +16,7 @@ public final class ModelLocator {
 
     /** A model with all its weights: what was named, or the best state of a run that trained every weight. */
     public static Path find(String name) {
-        Path place = find(name, "A folder with config.json and safetensors, a .gguf file, or `scratch` will do");
+        Path place = find(name, "Expected a folder with config.json and safetensors, a .gguf file, or `scratch`");
         return TunedModel.whole(place);
     }
 
@@ -37,10 +37,9 @@ public final class ModelLocator {
             List<String> searched =
                     new ArrayList<>(List.of(path.toAbsolutePath().toString()));
             store.places(name).forEach(place -> searched.add(place.toString()));
-            String pull = ModelId.parse(name).isPresent() ? "`starforge pull " + name + "` fetches it. " : "";
+            String pull = ModelId.parse(name).isPresent() ? "`starforge pull " + name + "` downloads it. " : "";
             return new ModelException(
-                    path,
-                    "there is no such model here; looked for " + String.join(", ", searched) + ". " + pull + expected);
+                    path, "model not found; searched " + String.join(", ", searched) + ". " + pull + expected);
         });
     }
 
@@ -48,7 +47,7 @@ public final class ModelLocator {
         try {
             return Path.of(name);
         } catch (InvalidPathException none) {
-            throw new ModelException(Path.of(""), "expected a path or an id, got " + name, none);
+            throw new ModelException(Path.of(""), "expected a path or a model name, got " + name, none);
         }
     }
 }

@@ -19,13 +19,14 @@ public final class PretrainedModels implements Preflight.Models {
             throw new ModelException(
                     path,
                     String.valueOf(missing.getMessage())
-                                    .substring(path.toString().length() + 2) + ". To get one: `starforge pull "
+                                    .substring(path.toString().length() + 2)
+                            + ". To download a model, run `starforge pull "
                             + ModelId.parse(name).map(ModelId::toString).orElse("bigcode/starcoder2-3b")
                             + "`"
-                            + ", and set model.pretrained_model to its name. Without one: "
-                            + "--set model.pretrained_model=scratch trains a new small model with the sizes "
+                            + " and set model.pretrained_model to its name. To train a new small model, pass "
+                            + "--set model.pretrained_model=scratch; its sizes are "
                             + "model.hidden_size, model.num_hidden_layers and model.num_attention_heads; "
-                            + "`starforge train --init` writes a file with these settings",
+                            + "`starforge train --init` writes a configuration file with these settings",
                     missing);
         }
     }

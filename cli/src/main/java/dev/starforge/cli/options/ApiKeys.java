@@ -1,5 +1,6 @@
 package dev.starforge.cli.options;
 
+import dev.starforge.cli.output.ErrorMessage;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -27,10 +28,10 @@ public final class ApiKeys {
                     .filter(line -> !line.isEmpty())
                     .toList();
         } catch (IOException failure) {
-            throw wrong.apply(setting + ": " + file + " cannot be read: " + failure);
+            throw wrong.apply(setting + ": " + file + " cannot be read: " + ErrorMessage.of(failure));
         }
         if (keys.isEmpty()) {
-            throw wrong.apply(setting + ": " + file + " has no key");
+            throw wrong.apply(setting + ": " + file + " contains no key");
         }
         return keys;
     }

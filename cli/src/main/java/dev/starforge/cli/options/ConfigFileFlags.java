@@ -6,19 +6,20 @@ import java.util.ArrayList;
 import java.util.List;
 import picocli.CommandLine.Option;
 
-/** The flags of every verb that takes settings: their file, and what is changed of it. */
+/** The flags of every command that takes settings: their file, and what is changed of it. */
 public final class ConfigFileFlags {
     @Option(
             names = "--config",
             paramLabel = "FILE",
-            description = "Settings in YAML, one file for all verbs; docs/config.md has every key.")
+            description = "YAML configuration file, shared by all commands; see docs/config.md.")
     private Path file;
 
     @Option(
             names = "--set",
             paramLabel = "KEY=VALUE",
             description =
-                    "One setting, such as optimization.learning_rate=1e-4; may be repeated, and wins over the file.")
+                    "Override one setting, e.g. optimization.learning_rate=1e-4. Can be repeated; takes precedence"
+                            + " over --config.")
     private List<String> assignments = new ArrayList<>();
 
     public boolean hasFile() {

@@ -16,28 +16,29 @@ import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.Spec;
 
-/** The flags of every verb that computes: where, and how. */
+/** The flags of every command that computes: where, and how. */
 public final class DeviceFlags {
     @Spec(Spec.Target.MIXEE)
-    private CommandSpec verb;
+    private CommandSpec command;
 
     @Mixin
     private DeviceSelectionFlags place;
 
     @Option(
             names = "--no-fallback",
-            description = "Fail, naming the operation, where the device has no kernel of its own for it.")
+            description =
+                    "Fail if the device has no native kernel for an operation, instead of running the expansion of the"
+                            + " operation.")
     private boolean noFallback;
 
     @Option(
             names = {"--weights", "--dtype"},
             paramLabel = "TYPE",
             converter = Storage.Parser.class,
-            description =
-                    "How weights are kept: stored, or converted while they are loaded, in pieces, to f32, bf16, f16,"
-                        + " nf4, mxfp4, q8_0, q6_k, q5_k, q4_k, q3_k, q2_k, q5_0, q5_1, q4_0, q4_1 or int8 (groups of"
-                        + " 128, as train has it). Stored is as in the file where the device computes with that type,"
-                        + " f32 elsewhere. Default: stored; f32 for verify.")
+            description = "Weight type in memory: `stored` (as in the file), or f32, bf16, f16, nf4, mxfp4, q8_0, q6_k,"
+                    + " q5_k, q4_k, q3_k, q2_k, q5_0, q5_1, q4_0, q4_1 or int8 (groups of 128). Weights are"
+                    + " converted while loading; `stored` weights of a type without device support become f32."
+                    + " Default: stored; the type of --precision for logits and verify.")
     private Storage storage;
 
     @Option(
@@ -45,8 +46,8 @@ public final class DeviceFlags {
             paramLabel = "TYPE",
             converter = Cached.class,
             description =
-                    "How cached keys and values are kept: f32, bf16, f16, or int8 with a scale for every position and"
-                            + " head. Default: f16; f32 for verify. Not for logits, which keeps none.")
+                    "KV cache type: f32, bf16, f16, or int8 with one scale per position and head. Default: f16; the"
+                            + " type of --precision if that is bf16, and for verify. Not supported by logits.")
     private DType kv;
 
     @Option(
@@ -55,16 +56,14 @@ public final class DeviceFlags {
             defaultValue = "f32",
             converter = Compute.class,
             description =
-                    "What activations are rounded to: f32, bf16 or f16. Sums, softmax and logits are float32 in any"
-                            + " case, and weights of the file in a float type become of this one. Default:"
-                            + " ${DEFAULT-VALUE}.")
+                    "Activation type: f32, bf16 or f16. Float weights are converted to it. Sums, softmax and logits"
+                            + " are always computed in f32. Default: ${DEFAULT-VALUE}.")
     private DType compute;
 
     @Option(
             names = "--exact",
-            description =
-                    "Products with weights of 4 to 8 bits take activations as they are. Without it, the CPU rounds "
-                            + "them to 8 bits when it generates, as llama.cpp does; other verbs are always exact.")
+            description = "Keep activations in full precision in products with 4- to 8-bit weights. By default the CPU"
+                    + " rounds them to int8 for generation, as llama.cpp does; other commands are always exact.")
     private boolean exact;
 
     /** A device that was opened, and why this one. */
@@ -89,7 +88,7 @@ public final class DeviceFlags {
     }
 
     public Fallback fallback() {
-        PrintWriter err = verb.commandLine().getErr();
+        PrintWriter err = command.commandLine().getErr();
         return new Fallback(!noFallback, Set.of(), err::println);
     }
 
@@ -137,7 +136,7 @@ public final class DeviceFlags {
                         return new Storage(Optional.of(type));
                     }
                 }
-                throw new CommandLine.TypeConversionException("expected stored or a type of weights, got " + given);
+                throw new CommandLine.TypeConversionException("expected stored or a weight type, got " + given);
             }
         }
     }
@@ -156,11 +155,11 @@ public final class DeviceFlags {
         return precision(new Storage(Optional.of(compute)), compute);
     }
 
-    /** For verbs that keep no keys and values. */
+    /** For commands that keep no keys and values. */
     public void refuseKv() {
         if (kv != null) {
             throw new CommandLine.ParameterException(
-                    verb.commandLine(), "--kv-dtype: " + verb.name() + " keeps no keys and values");
+                    command.commandLine(), "--kv-dtype: not supported by " + command.name());
         }
     }
 

@@ -15,38 +15,40 @@ import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.ParseResult;
 import picocli.CommandLine.Spec;
 
-/** The flags that say where to compute, for verbs in which how is not a matter of choice. */
+/** The flags that say where to compute, for commands in which how is not a matter of choice. */
 public final class DeviceSelectionFlags {
     private static final int MOST_THREADS = 1024;
 
     @Spec(Spec.Target.MIXEE)
-    private CommandSpec verb;
+    private CommandSpec command;
 
     @Option(
             names = "--device",
             defaultValue = "auto",
             paramLabel = "NAME",
-            description =
-                    "auto, cpu, cuda, metal or reference. One that is named and missing is an error. Default: auto.")
+            description = "Device to run on: auto, cpu, cuda, metal or reference. Fails if the requested device is not"
+                    + " available. Default: auto.")
     private String name;
 
-    @Option(names = "--device-index", defaultValue = "0", paramLabel = "N", description = "Which one of its kind.")
+    @Option(
+            names = "--device-index",
+            defaultValue = "0",
+            paramLabel = "N",
+            description = "Index of the device among those of its kind. Default: 0.")
     private int index;
 
     @Option(
             names = "--threads",
             defaultValue = "0",
             paramLabel = "N",
-            description =
-                    "Worker threads on the CPU; 0 is one for each physical core, of the fast kind where there are two. "
-                            + "Results do not depend on it.")
+            description = "Number of CPU threads; 0 uses one per physical core, performance cores only. Results do not"
+                    + " depend on it. Default: 0.")
     private int threads;
 
     @Option(
             names = "--no-machine-code",
-            description =
-                    "The CPU computes with Java's vectors alone: no executable memory, and none of the instructions"
-                            + " that they lack. `devices` says whether there is machine code for this machine.")
+            description = "Run CPU kernels with the Java Vector API only, without generated machine code. `starforge"
+                    + " devices` shows whether machine code is available.")
     private boolean noMachineCode;
 
     @Option(
@@ -54,7 +56,7 @@ public final class DeviceSelectionFlags {
             hidden = true,
             split = ",",
             paramLabel = "FLAG",
-            description = "Machine code for a CPU without these flags of /proc/cpuinfo, to test it: avx512_vnni, avx2.")
+            description = "Ignore these CPU flags of /proc/cpuinfo, for tests: avx512_vnni, avx2.")
     private Set<String> hiddenCpuFlags = Set.of();
 
     @Option(
@@ -62,14 +64,13 @@ public final class DeviceSelectionFlags {
             hidden = true,
             split = ",",
             paramLabel = "FEATURE",
-            description =
-                    "Kernels for a GPU without these, to test them: dependent_launch (kernels that overlap), sm_90"
-                            + " (Hopper's own instructions; kernels are compiled for compute capability 8.0).")
+            description = "Ignore these GPU features, for tests: dependent_launch (overlapping kernels), sm_90 (Hopper"
+                    + " instructions; kernels are compiled for compute capability 8.0).")
     private Set<String> hiddenGpuFeatures = Set.of();
 
     /** Takes from settings what no flag says. */
     public void otherwise(RunConfig config) {
-        ParseResult given = verb.commandLine().getParseResult();
+        ParseResult given = command.commandLine().getParseResult();
         name = given.hasMatchedOption("--device") ? name : config.device();
         index = given.hasMatchedOption("--device-index") ? index : config.deviceIndex();
         threads = given.hasMatchedOption("--threads") ? threads : config.threads();
@@ -78,9 +79,8 @@ public final class DeviceSelectionFlags {
     /** Takes both from a flag that says them at once. */
     void force(String flag, String device, int number) {
         for (String other : List.of("--device", "--device-index")) {
-            if (verb.commandLine().getParseResult().hasMatchedOption(other)) {
-                throw new ParameterException(
-                        verb.commandLine(), flag + ": says what " + other + " says; give one of them");
+            if (command.commandLine().getParseResult().hasMatchedOption(other)) {
+                throw new ParameterException(command.commandLine(), flag + " and " + other + " cannot be combined");
             }
         }
         name = device;
@@ -92,33 +92,32 @@ public final class DeviceSelectionFlags {
     }
 
     public Selection choose() {
-        return choose(name, verb.commandLine());
+        return choose(name, command.commandLine());
     }
 
     /** The device of a name; one that is not there on this machine is another kind of error than one that is nowhere. */
-    public static Selection choose(String name, CommandLine verb) {
+    public static Selection choose(String name, CommandLine command) {
         List<String> known = Stream.concat(
                         Stream.of("auto", "mps"), Selection.backends().stream().map(Backend::name))
                 .toList();
-        if (!known.contains(ours(name, verb))) {
+        if (!known.contains(ours(name, command))) {
             throw new ParameterException(
-                    verb, "--device: expected one of " + String.join(", ", known) + ", got " + name);
+                    command, "--device: expected one of " + String.join(", ", known) + ", got " + name);
         }
-        return Selection.choose(ours(name, verb));
+        return Selection.choose(ours(name, command));
     }
 
     /** A device by our name: PyTorch says mps where we say metal, and Apple's Accelerate has given way to the CPU device. */
-    static String ours(String name, CommandLine verb) {
+    static String ours(String name, CommandLine command) {
         if (name.equals("accelerate")) {
-            throw new ParameterException(
-                    verb, "--device accelerate: is no device here; the CPU's vectors replace it: --device cpu");
+            throw new ParameterException(command, "--device accelerate: not supported; use --device cpu");
         }
         return name.equals("mps") ? "metal" : name;
     }
 
     /** The same as the setting {@code device.force} has it. */
-    public static String setting(String name, CommandLine verb) {
-        return name.equals("auto") ? "null" : ours(name, verb);
+    public static String setting(String name, CommandLine command) {
+        return name.equals("auto") ? "null" : ours(name, command);
     }
 
     public Device open(Selection selection) {
@@ -144,14 +143,14 @@ public final class DeviceSelectionFlags {
     private void requireKind(String flag, boolean given, String kind, String device) {
         if (given && !device.equals(kind)) {
             throw new ParameterException(
-                    verb.commandLine(), flag + ": is for --device " + kind + ", and the device is " + device);
+                    command.commandLine(), flag + ": requires --device " + kind + ", but the device is " + device);
         }
     }
 
     private void require(String flag, int value, int most) {
         if (value < 0 || value > most) {
             throw new ParameterException(
-                    verb.commandLine(),
+                    command.commandLine(),
                     flag + ": expected at least 0" + (most < Integer.MAX_VALUE ? " and at most " + most : "") + ", got "
                             + value);
         }

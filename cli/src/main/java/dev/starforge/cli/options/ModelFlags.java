@@ -12,51 +12,51 @@ import picocli.CommandLine.Option;
 import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Spec;
 
-/** The flags of every verb that loads a model: what goes with the one that was named. */
+/** The flags of every command that loads a model: what goes with the one that was named. */
 public final class ModelFlags {
+    /** The kinds of models that a command accepts, for the description of its MODEL parameter. */
     public static final String KINDS =
-            "A folder with config.json, safetensors and tokenizer.json, a .gguf file, the name of one that was pulled"
-                + " or is in the HF cache, or what train wrote: a run (its best state), a checkpoint or an adapter.";
+            "Model: a folder with config.json, safetensors and tokenizer.json, a .gguf file, the name of a pulled model"
+                    + " or of one in the HF cache, or a training run (best checkpoint), a checkpoint or an adapter.";
 
     public static final String KINDS_OR_DEFAULT =
-            KINDS + " Default: what was tuned on this repository, else nano, which ships with the program.";
+            KINDS + " Default: the model tuned on this repository, or the embedded model nano.";
 
+    /** The last sentence of the error for a missing model. */
     public static final String WANTED =
-            "Give a folder with config.json and safetensors, a .gguf file, or a run, a checkpoint or an adapter";
+            "Expected a folder with config.json and safetensors, a .gguf file, a run, a checkpoint or an adapter";
 
     @Spec(Spec.Target.MIXEE)
-    private CommandSpec verb;
+    private CommandSpec command;
 
     @Option(
             names = "--adapter",
             paramLabel = "DIR",
-            description = "A PEFT LoRA adapter to apply: its folder, a checkpoint or a run.")
+            description = "PEFT LoRA adapter to apply: an adapter folder, a checkpoint or a run.")
     private Path adapter;
 
     @Option(
             names = "--base",
             paramLabel = "MODEL",
-            description = "What to apply MODEL to where that is an adapter or a run. Default: the base that it names.")
+            description = "Base model, if MODEL is an adapter or a run. Default: the base named in the adapter.")
     private String base;
 
     /** What a name stands for; says so where it is not the model itself. */
     public TunedModel find(String name) {
         TunedModel found = TunedModel.of(ModelLocator.find(name, WANTED), Optional.ofNullable(base), ModelFlags::base);
-        PrintWriter err = verb.commandLine().getErr();
+        PrintWriter err = command.commandLine().getErr();
         describe(found, err);
         if (base != null && found.adapter().isEmpty()) {
             throw new ParameterException(
-                    verb.commandLine(), "--base: is for an adapter, and " + name + " is a whole model; leave it out");
+                    command.commandLine(), "--base: " + name + " is a complete model, not an adapter; omit --base");
         }
         if (adapter != null) {
             if (found.adapter().isPresent()) {
                 throw new ParameterException(
-                        verb.commandLine(),
-                        "--adapter: " + name
-                                + " is an adapter already, and one can be applied; give the base as MODEL");
+                        command.commandLine(), "--adapter: " + name + " is already an adapter; pass its base as MODEL");
             }
             Path own = TunedModel.adapterOf(
-                    adapter, "`starforge " + verb.name() + " " + adapter + "` takes it as the model");
+                    adapter, "`starforge " + command.name() + " " + adapter + "` takes it as the model");
             found = new TunedModel(found.model(), Optional.of(own), found.route());
         }
         found.adapter().ifPresent(each -> AdapterNote.noteBase(each, err));

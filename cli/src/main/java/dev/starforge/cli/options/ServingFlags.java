@@ -13,112 +13,119 @@ import picocli.CommandLine.Spec;
 /** What {@code worker} and {@code serve} have in common: how a model is served. */
 public final class ServingFlags {
     @Spec(Spec.Target.MIXEE)
-    private CommandSpec verb;
+    private CommandSpec command;
 
     @Mixin
     public DeviceFlags flags;
 
-    @Option(names = "--cuda-device", paramLabel = "N", description = "The same as --device cuda --device-index N.")
+    @Option(names = "--cuda-device", paramLabel = "N", description = "Same as --device cuda --device-index N.")
     private Integer cuda;
 
-    @Option(names = "--metal-device", paramLabel = "N", description = "The same as --device metal --device-index N.")
+    @Option(names = "--metal-device", paramLabel = "N", description = "Same as --device metal --device-index N.")
     private Integer metal;
 
     @Option(
             names = "--host",
             defaultValue = "127.0.0.1",
             paramLabel = "ADDRESS",
-            description = "Where to listen. One that other machines reach needs --api-key-file. Default: 127.0.0.1.")
+            description =
+                    "Address to listen on. An address that is reachable from other machines requires --api-key-file."
+                            + " Default: 127.0.0.1.")
     public String host;
 
     @Option(
             names = "--api-key-file",
             paramLabel = "FILE",
-            description = "Keys, one a line, of which a request must have one (Authorization: Bearer KEY).")
+            description =
+                    "File with API keys, one per line; requests must send one of them (Authorization: Bearer KEY).")
     public Path keys;
 
     @Option(
             names = "--served-model-name",
             paramLabel = "NAME",
-            description = "What clients call the model. Default: the name of its file or folder.")
+            description = "Model name in the API. Default: the name of the file or folder.")
     public String servedName;
 
     @Option(
             names = "--adapter",
             paramLabel = "NAME=DIR",
             description =
-                    "A LoRA adapter that requests can choose by name: its folder, a checkpoint or a run. May be given "
-                            + "several times.")
+                    "LoRA adapter that requests can select by name: an adapter folder, a checkpoint or a run. Can be"
+                            + " repeated.")
     public Map<String, Path> adapters = Map.of();
 
     @Option(
             names = "--adapter-root",
             paramLabel = "DIR",
-            description = "Adapters below it can be loaded while it runs (POST /v1/load_lora_adapter). Default: none.")
+            description =
+                    "Folder from which adapters can be loaded at run time (POST /v1/load_lora_adapter). Default: none.")
     public Path adapterRoot;
 
     @Option(
             names = "--max-adapters",
             paramLabel = "N",
-            description = "Adapters at once. Default: as many as --adapter names, 8 with --adapter-root.")
+            description = "Maximum number of loaded adapters. Default: the number of --adapter options; 8 with"
+                    + " --adapter-root.")
     Integer maxAdapters;
 
     @Option(
             names = "--max-lora-rank",
             defaultValue = "64",
             paramLabel = "N",
-            description = "The highest rank of an adapter. Default: 64.")
+            description = "Maximum rank of an adapter. Default: 64.")
     public int maxRank;
 
     @Option(
             names = "--max-batch",
             defaultValue = "32",
             paramLabel = "N",
-            description = "Sequences computed at once, 1 to 64; others wait. Default: 32.")
+            description = "Maximum number of sequences in a batch, 1 to 64; further requests wait. Default: 32.")
     public int maxBatch;
 
     @Option(
             names = "--max-queue",
             defaultValue = "256",
             paramLabel = "N",
-            description = "Requests at once, waiting ones included; more are answered 429. Default: 256.")
+            description = "Maximum number of requests, including waiting ones; further requests are answered with 429."
+                    + " Default: 256.")
     public int maxQueue;
 
     @Option(
             names = "--context",
             paramLabel = "N",
-            description = "The longest sequence, prompt and answer together. Default: the model's.")
+            description =
+                    "Maximum number of tokens of prompt and completion. Default: the context length of the model.")
     public Integer context;
 
     @Option(
             names = "--kv-memory",
             paramLabel = "SIZE",
             description =
-                    "For cached keys and values, such as 512M or 4G. Default: what --max-batch contexts need, but at "
-                            + "most a quarter of the memory that is free.")
+                    "Memory for the KV cache, e.g. 512M or 4G. Default: enough for --max-batch full contexts, but at"
+                            + " most a quarter of the free memory.")
     public String kvMemory;
 
     @Option(
             names = "--inference-timeout",
             defaultValue = "300",
             paramLabel = "SECONDS",
-            description = "The longest that a request may take. Default: 300.")
+            description = "Maximum duration of a request. Default: 300.")
     public int timeout;
 
     @Option(
             names = "--chat-template",
             paramLabel = "FILE",
-            description = "A Jinja template for chats. Default: the model's own.")
+            description = "Jinja chat template. Default: the template of the model.")
     public Path chatTemplate;
 
     @Option(
             names = "--log-level",
             defaultValue = "info",
             paramLabel = "LEVEL",
-            description = "debug, info, warn or error. Default: info.")
+            description = "Log level: debug, info, warn or error. Default: info.")
     LogLevel level;
 
-    @Option(names = "--verbose", description = "The same as --log-level debug.")
+    @Option(names = "--verbose", description = "Same as --log-level debug.")
     private boolean verbose;
 
     public LogLevel level() {
@@ -156,7 +163,7 @@ public final class ServingFlags {
             throw wrong("--served-model-name: expected 1 to 128 characters, got " + servedName.length());
         }
         if (adapters.containsKey("")) {
-            throw wrong("--adapter: expected NAME=DIR, got no name");
+            throw wrong("--adapter: expected NAME=DIR, got an empty name");
         }
         if (maxBatch < 1 || maxBatch > 64) {
             throw wrong("--max-batch: expected 1 to 64, got " + maxBatch);
@@ -169,11 +176,12 @@ public final class ServingFlags {
             }
         }
         if (places() < adapters.size()) {
-            throw wrong("--max-adapters: " + places() + " places for " + adapters.size() + " adapters");
+            throw wrong("--max-adapters: expected at least " + adapters.size() + ", the number of adapters, got "
+                    + places());
         }
         kvBytes();
         if (cuda != null && metal != null) {
-            throw wrong("--cuda-device and --metal-device: give one of them");
+            throw wrong("--cuda-device and --metal-device cannot be combined");
         }
         if (cuda != null) {
             flags.force("--cuda-device", "cuda", cuda);
@@ -184,10 +192,10 @@ public final class ServingFlags {
     }
 
     public ParameterException wrong(String message) {
-        return new ParameterException(verb.commandLine(), message);
+        return new ParameterException(command.commandLine(), message);
     }
 
     public CommandLine commandLine() {
-        return verb.commandLine();
+        return command.commandLine();
     }
 }

@@ -10,33 +10,40 @@ import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.Spec;
 
-/** The flags of every verb that trains or measures: the settings, and short forms of some. */
+/** The flags of every command that trains or measures: the settings, and short forms of some. */
 public final class TrainConfigFlags {
     @Spec(Spec.Target.MIXEE)
-    private CommandSpec verb;
+    private CommandSpec command;
 
     @Mixin
     private ConfigFileFlags settings;
 
-    @Option(names = "--dataset", paramLabel = "DIR", description = "Same as --set data.path=DIR.")
+    @Option(names = "--dataset", paramLabel = "DIR", description = "Dataset folder. Same as --set data.path=DIR.")
     private String dataset;
 
     @Option(
             names = "--sequences",
             paramLabel = "FILE",
-            description = "Same as --set data.train=FILE: token_sequences.json and the like.")
+            description = "Training data in JSON, e.g. token_sequences.json. Same as --set data.train=FILE.")
     private String sequences;
 
-    @Option(names = "--epochs", paramLabel = "N", description = "Same as --set training.num_epochs=N.")
+    @Option(
+            names = "--epochs",
+            paramLabel = "N",
+            description = "Number of epochs. Same as --set training.num_epochs=N.")
     private String epochs;
 
-    @Option(names = "--output", paramLabel = "DIR", description = "Same as --set output.output_dir=DIR.")
+    @Option(
+            names = "--output",
+            paramLabel = "DIR",
+            description = "Output folder of the run. Same as --set output.output_dir=DIR.")
     private String output;
 
     @Option(
             names = "--device",
             paramLabel = "NAME",
-            description = "Same as --set device.force=NAME: cpu, cuda, metal or mps. One that is missing is an error.")
+            description = "Device: cpu, cuda, metal or mps. Fails if the device is not available. Same as --set"
+                    + " device.force=NAME.")
     private String device;
 
     /** The settings with all flags applied, on top of the file or of {@code otherwise}. */
@@ -54,7 +61,7 @@ public final class TrainConfigFlags {
             all.add("training.num_epochs=" + epochs);
         }
         if (device != null) {
-            all.add("device.force=" + DeviceSelectionFlags.setting(device, verb.commandLine()));
+            all.add("device.force=" + DeviceSelectionFlags.setting(device, command.commandLine()));
         }
         RunConfig begun = settings.hasFile() ? ofFile.apply(settings.file(RunConfig.defaults())) : otherwise;
         return settings.flags(begun, all);

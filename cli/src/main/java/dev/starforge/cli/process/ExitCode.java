@@ -11,14 +11,14 @@ import java.io.IOException;
 import java.util.Map;
 import picocli.CommandLine.Model.UsageMessageSpec;
 
-/** How the program ends, the same for the same kind of end in every verb; {@code doctor} alone has three answers of its own. */
+/** How the program ends, the same for the same kind of end in every command; {@code doctor} alone has three answers of its own. */
 public final class ExitCode {
     public static final int DONE = 0;
 
     /** A file is missing or broken, a device is, a proof does not hold: what was asked for could not be done. */
     public static final int FAILED = 1;
 
-    /** A verb, a flag or a setting that does not exist or has no such value: it cannot be done as it was asked for. */
+    /** A command, a flag or a setting that does not exist or has no such value: it cannot be done as it was asked for. */
     public static final int WRONG_USE = 2;
 
     /** As the shell has it for a process that SIGINT ended, 128 + 2; for SIGTERM the JVM says 143. */
@@ -30,9 +30,9 @@ public final class ExitCode {
     public static Map<String, String> table() {
         return UsageMessageSpec.keyValuesMap(
                 DONE + ":done",
-                FAILED + ":a file is missing or broken, or the work failed; the last line says why",
-                WRONG_USE + ":the command line or a setting is wrong",
-                INTERRUPTED + ":interrupted; 143 when terminated");
+                FAILED + ":failed, e.g. a missing or invalid file; the last line has the reason",
+                WRONG_USE + ":invalid command line or setting",
+                INTERRUPTED + ":interrupted (SIGINT); 143 for SIGTERM");
     }
 
     public static int of(Exception failure) {

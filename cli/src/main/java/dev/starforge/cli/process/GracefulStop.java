@@ -4,7 +4,7 @@ import java.util.concurrent.CountDownLatch;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Ctrl-C and the like while a verb has something to bring in order. The program ends when this is closed: until then the
+ * Ctrl-C and the like while a command has something to bring in order. The program ends when this is closed: until then the
  * work is asked to stop, or, before it can be asked, its thread is interrupted, so that what it reads or writes ends.
  */
 public final class GracefulStop implements AutoCloseable {

@@ -11,7 +11,7 @@ public final class LauncherCommand {
 
     private LauncherCommand() {}
 
-    /** The command line without a verb. */
+    /** The command line without a command. */
     public static List<String> command() {
         List<String> command = new ArrayList<>();
         command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());

@@ -8,7 +8,7 @@ import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
 
 /**
- * Where a verb reads text that is not on its command line.
+ * Where a command reads text that is not on its command line.
  *
  * @param terminal whether somebody sits there, who is not to be kept waiting for a prompt nobody asked for
  */

@@ -46,7 +46,7 @@ final class DeviceCheck {
             if (!(Math.abs(computed[i] - sum) <= TOLERANCE * magnitude)) {
                 throw new DeviceException("device check: a product of " + ROWS + "x" + INNER + " and " + INNER + "x"
                         + COLUMNS + " on " + device.name() + ": expected " + sum + " at " + i + ", got " + computed[i]
-                        + "; `starforge devices` shows what else there is");
+                        + "; `starforge devices` lists other devices");
             }
         }
     }

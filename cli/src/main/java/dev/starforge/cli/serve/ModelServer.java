@@ -82,8 +82,7 @@ public final class ModelServer {
                 ? options.servedName
                 : ServedModelLoader.name(tuned.adapter().orElse(tuned.model()));
         if (options.adapters.containsKey(id)) {
-            throw options.wrong(
-                    "--adapter: " + id + " is what clients call the model itself; give the adapter another name");
+            throw options.wrong("--adapter: " + id + " is the name of the model; choose another name for the adapter");
         }
         try (Worker worker = Worker.start(settings(id), log, Clock.systemUTC(), new SecureRandom())) {
             Map<String, Path> adapters = adapters();
@@ -136,7 +135,7 @@ public final class ModelServer {
     private Map<String, Path> adapters() {
         Map<String, Path> found = new LinkedHashMap<>();
         options.adapters.forEach((name, place) ->
-                found.put(name, TunedModel.adapterOf(place, "`starforge serve " + place + "` serves it as the model")));
+                found.put(name, TunedModel.adapterOf(place, "`starforge serve " + place + "` serves it")));
         return found;
     }
 
@@ -198,7 +197,7 @@ public final class ModelServer {
         out.println("  curl " + here + "/v1/completions -H 'Content-Type: application/json' "
                 + (keys.isEmpty() ? "" : "-H 'Authorization: Bearer KEY' ")
                 + "-d '{\"model\": \"" + id + "\", \"prompt\": \"def hello():\", \"max_tokens\": 32}'");
-        out.println("  in a browser: " + here);
+        out.println("  browser: " + here);
         out.println("  OpenAI clients: base_url " + here + "/v1; llama.vim: endpoint_fim " + here
                 + "/infill; llama.vscode: endpoint " + here);
         out.flush();

@@ -2,6 +2,7 @@ package dev.starforge.cli.serve;
 
 import dev.starforge.cli.options.DeviceFlags;
 import dev.starforge.cli.options.ServingFlags;
+import dev.starforge.cli.output.ErrorMessage;
 import dev.starforge.model.Model;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.generate.Engine;
@@ -96,9 +97,8 @@ public final class ServedModelLoader {
             return Optional.empty();
         }
         if (tuned.adapter().isPresent()) {
-            throw options.wrong(
-                    "--adapter: the model is an adapter on its base already; name the base as the model, and "
-                            + "this one as --adapter NAME=" + tuned.adapter().get());
+            throw options.wrong("--adapter: the model is already an adapter; pass its base as MODEL and "
+                    + "the adapter as --adapter NAME=" + tuned.adapter().get());
         }
         AdapterTable.Capacity capacity = new AdapterTable.Capacity(
                 options.places(), options.maxRank, AdapterTable.targets(files.architecture()), false);
@@ -108,7 +108,8 @@ public final class ServedModelLoader {
     private int context(Model model) {
         int most = model.info().contextLength();
         if (options.context != null && (options.context < 1 || options.context > most)) {
-            throw options.wrong("--context: expected 1 to the model's " + most + ", got " + options.context);
+            throw options.wrong(
+                    "--context: expected 1 to " + most + " (model context length)" + ", got " + options.context);
         }
         return options.context != null ? options.context : most;
     }
@@ -122,17 +123,16 @@ public final class ServedModelLoader {
                 opened.selection().backend().name(),
                 opened.selection().backend().probe().devices().get(options.flags.deviceIndex()));
         if (bytes > facts.memoryBytes()) {
-            throw new MemoryException(
-                    "%s: --kv-memory %s: %d bytes for keys and values, but the device has %d; choose less"
-                            .formatted(opened.device().name(), options.kvMemory, bytes, facts.memoryBytes()));
+            throw new MemoryException("%s: --kv-memory %s: %d bytes exceed the %d bytes of device memory"
+                    .formatted(opened.device().name(), options.kvMemory, bytes, facts.memoryBytes()));
         }
         if (bytes == 0) {
             bytes = (long) (SHARE_OF_FREE * facts.freeBytes());
             blocks = Math.min(wanted, bytes / each);
         }
         if (blocks < 1) {
-            throw options.wrong("--kv-memory: " + bytes + " bytes hold no block of " + Engine.BLOCK_SIZE
-                    + " tokens, which takes " + each);
+            throw options.wrong("--kv-memory: " + bytes + " bytes are less than one KV block of " + Engine.BLOCK_SIZE
+                    + " tokens, " + each + " bytes");
         }
         return Math.toIntExact(Math.min(blocks, Integer.MAX_VALUE / Engine.BLOCK_SIZE - 1));
     }
@@ -144,7 +144,7 @@ public final class ServedModelLoader {
         try {
             return Optional.of(Files.readString(options.chatTemplate));
         } catch (IOException failure) {
-            throw new ModelException(options.chatTemplate, "cannot be read: " + failure, failure);
+            throw new ModelException(options.chatTemplate, "cannot be read: " + ErrorMessage.of(failure), failure);
         }
     }
 

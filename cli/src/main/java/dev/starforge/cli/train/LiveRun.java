@@ -43,7 +43,7 @@ public final class LiveRun implements RunEvents, AutoCloseable {
                 () -> UUID.randomUUID().toString());
         page.set("status", JSON.stringNode("loading"));
         page.set("model", JSON.stringNode(model));
-        terminal.note("watch it at " + page.uri());
+        terminal.note("live at " + page.uri());
         return new LiveRun(page, terminal, nanoTime, output);
     }
 

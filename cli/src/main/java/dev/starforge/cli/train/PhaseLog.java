@@ -16,12 +16,12 @@ public final class PhaseLog implements RunEvents {
         this.next = next;
         this.nanoTime = nanoTime;
         began = nanoTime.getAsLong();
-        next.note("loading begins: model, data, memory of a step");
+        next.note("loading model and data");
     }
 
     private void enter(String name) {
         if (!name.equals(phase)) {
-            next.note(took() + "; " + name + " begins");
+            next.note(took() + "; starting " + name);
             phase = name;
             began = nanoTime.getAsLong();
         }

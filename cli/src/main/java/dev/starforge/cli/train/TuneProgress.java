@@ -53,16 +53,16 @@ public final class TuneProgress implements TuneEvents {
                 .limit(3)
                 .map(entry -> entry.getKey() + " " + Counts.text(entry.getValue()) + " lines")
                 .collect(Collectors.joining(", "));
-        say((plan.continues() ? "Continues the tune of " : "Tunes ") + Escaped.of(plan.base()) + " ("
+        say((plan.continues() ? "Continue tuning " : "Tune ") + Escaped.of(plan.base()) + " ("
                 + Counts.text(plan.parameters()) + " parameters) on " + Escaped.of(plan.repository()) + ": "
                 + plan.facts().commits() + " commits, " + languages);
         if (plan.base().equals(EmbeddedModel.NAME)) {
             say(EmbeddedModel.NOTE);
         }
-        say("on " + plan.device()
+        say("device: " + plan.device()
                 + String.format(
                         Locale.ROOT,
-                        ": %s tokens/s measured, %.1f GiB to train",
+                        ", %s tokens/s, %.1f GiB for training",
                         Counts.text(plan.tokensPerSecond()),
                         plan.memoryBytes() / 0x1p30));
         for (TuneStep step : TuneStep.values()) {
@@ -73,18 +73,19 @@ public final class TuneProgress implements TuneEvents {
                     step.ordinal() + 1,
                     step.label(),
                     what(step, plan.round()),
-                    seconds == null ? "known after the dataset" : "about " + Durations.text(Math.ceil(seconds))));
+                    seconds == null ? "estimated after the dataset" : "about " + Durations.text(Math.ceil(seconds))));
         }
-        say("into " + Escaped.of(plan.output()));
+        say("output: " + Escaped.of(plan.output()));
     }
 
     private static String what(TuneStep step, int round) {
         return switch (step) {
-            case DATASET -> "the history becomes tokens, the newest commits are held out";
-            case TRAIN -> round == 1 ? "a LoRA adapter, newest commits first" : "the last adapter, on new commits only";
-            case EVALUATE -> "base against tuned, in bits per byte";
-            case MERGE -> "the adapter into the base, proved";
-            case QUANTIZE -> "to Q8_0, one GGUF file";
+            case DATASET -> "tokenize the history, hold out the newest commits";
+            case TRAIN ->
+                round == 1 ? "train a LoRA adapter, newest commits first" : "continue the adapter on new commits";
+            case EVALUATE -> "compare base and tuned in bits per byte";
+            case MERGE -> "merge the adapter into the base, and check";
+            case QUANTIZE -> "write a Q8_0 GGUF file";
         };
     }
 
@@ -93,15 +94,15 @@ public final class TuneProgress implements TuneEvents {
         if (yes) {
             return true;
         }
-        String length = "this takes about " + Durations.text(seconds);
+        String length = "this will take about " + Durations.text(seconds);
         Console console = System.console();
         if (console == null || !terminal()) {
-            err.println("starforge: " + length + ", and nobody is here to ask: give --yes, or fewer --minutes");
+            err.println("starforge: " + length + "; pass --yes to confirm, or fewer --minutes");
             err.flush();
             return false;
         }
         asked = true;
-        String answer = console.readLine("%s. Go on? [y/N] ", length);
+        String answer = console.readLine("%s. Continue? [y/N] ", length);
         return answer != null && answer.strip().toLowerCase(Locale.ROOT).startsWith("y");
     }
 
@@ -122,7 +123,7 @@ public final class TuneProgress implements TuneEvents {
 
     @Override
     public void already(TuneStep step) {
-        say(String.format("%n%d/%d %s: done before", step.ordinal() + 1, TuneStep.values().length, step.label()));
+        say(String.format("%n%d/%d %s: already done", step.ordinal() + 1, TuneStep.values().length, step.label()));
     }
 
     @Override

@@ -38,12 +38,12 @@ public final class TuneSummary {
         lines.clear();
         switch (result.end()) {
             case FINISHED -> lines.add("\nDone in " + Durations.text(seconds) + ".");
-            case UP_TO_DATE -> lines.add("Up to date: no new commits since the last tune. It came to:");
+            case UP_TO_DATE -> lines.add("Up to date: no new commits since the last run. Results of that run:");
             case NOTHING_TO_LEARN ->
-                lines.add("The new commits hold nothing to train on (docs, data, duplicates); the model stays as it"
-                        + " was.");
-            case DECLINED -> lines.add("Nothing was trained.");
-            case INTERRUPTED -> lines.add("Interrupted and saved; the same command continues.");
+                lines.add("The new commits contain nothing to train on (docs, data, duplicates); the model is"
+                        + " unchanged.");
+            case DECLINED -> lines.add("Cancelled; nothing was trained.");
+            case INTERRUPTED -> lines.add("Interrupted and saved; run the same command again to continue.");
         }
         if (result.end() == Tune.End.FINISHED || result.end() == Tune.End.UP_TO_DATE) {
             result.evaluation().ifPresent(measured -> {
@@ -56,7 +56,7 @@ public final class TuneSummary {
     }
 
     private void figures(JsonNode measured) {
-        lines.add(String.format("%n%-16s %-28s %-28s %s", "", "base", "tuned", "difference [95 %]"));
+        lines.add(String.format("%n%-16s %-28s %-28s %s", "", "base", "tuned", "difference [95 % CI]"));
         for (Map.Entry<String, String> row :
                 List.of(Map.entry("bits per byte", "bits_per_byte"), Map.entry("perplexity", "perplexity"))) {
             lines.add(String.format(
@@ -68,16 +68,17 @@ public final class TuneSummary {
                     .stripTrailing());
         }
         lines.add(
-                "on " + measured.path("sample").path("text").asString("") + ", of commits that training has not seen: "
+                "on " + measured.path("sample").path("text").asString("") + ", from commits outside the training data: "
                         + verdict(measured.path("tuned_minus_base").path("bits_per_byte")));
     }
 
     private static String verdict(JsonNode difference) {
         return difference.path("high").doubleValue() < 0
-                ? "tuned is better, the interval is clear of zero"
+                ? "tuned is better (95 % confidence)"
                 : difference.path("low").doubleValue() > 0
-                        ? "tuned is worse; longer training (--minutes) or a lower learning rate may help"
-                        : "no difference that these texts can show; longer training (--minutes) may help";
+                        ? "tuned is worse (95 % confidence); longer training (--minutes) or a lower learning rate may"
+                                + " help"
+                        : "no significant difference; longer training (--minutes) may help";
     }
 
     private static String figure(JsonNode node) {
@@ -129,10 +130,11 @@ public final class TuneSummary {
         lines.add("adapter  " + Escaped.of(folder.resolve("runs").resolve(number())));
         lines.add("reports  " + Escaped.of(folder.resolve("data").resolve("report.html")) + ", "
                 + Escaped.of(folder.resolve("runs").resolve(number()).resolve("report.html")));
-        lines.add("\nTry it:       " + tryIt());
-        lines.add("Serve it:     " + serve(model));
-        lines.add("Measure it:   " + measure(folder));
-        lines.add("\nEditors, while it is served (also in " + Escaped.of(model.resolveSibling("README.md")) + "):\n");
+        lines.add("\nTry:          " + tryIt());
+        lines.add("Serve:        " + serve(model));
+        lines.add("Evaluate:     " + measure(folder));
+        lines.add("\nEditor configuration while the model is served (also in "
+                + Escaped.of(model.resolveSibling("README.md")) + "):\n");
         lines.add(editors(model).indent(2).stripTrailing());
     }
 
@@ -196,7 +198,7 @@ public final class TuneSummary {
         card.append(String.join("\n", lines).strip())
                 .append("\n```\n\nServe it:\n\n    ")
                 .append(serve(model));
-        return card.append("\n\nEditors, while it is served:\n\n```\n")
+        return card.append("\n\nEditor configuration while the model is served:\n\n```\n")
                 .append(editors(model))
                 .append("```\n")
                 .toString();

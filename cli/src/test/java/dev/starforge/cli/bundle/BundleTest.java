@@ -85,6 +85,6 @@ final class BundleTest {
         assertThatThrownBy(() -> RuntimeImage.link(
                         home.resolve("lib"), Optional.of(home), Optional.empty(), folder.resolve("linked")))
                 .isInstanceOf(RuntimeImage.MissingException.class)
-                .hasMessageContaining("has neither a jmods folder nor a bin/jlink");
+                .hasMessageContaining("neither a jmods folder nor a bin/jlink");
     }
 }

@@ -3,8 +3,6 @@ package dev.starforge.cli.command;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.starforge.cli.process.ProcessMemory;
-import java.io.PrintWriter;
-import java.io.StringWriter;
 import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.List;
@@ -17,22 +15,14 @@ import org.junit.jupiter.params.provider.ValueSource;
 import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.json.JsonMapper;
 
-/** The verb that times models, on models small enough for a test; the figures themselves are not what is tested. */
+/** The command that times models, on models small enough for a test; the figures themselves are not what is tested. */
 final class BenchCommandTest {
     private static final String MODEL =
             Path.of("..", "golden", "models", "starcoder2").toString();
     private static final String SHORT = " --prompt-tokens 8 --gen-tokens 4 --repeat 2 --no-limits --device cpu";
 
-    private record Outcome(int code, String out, String err) {}
-
-    private static Outcome run(String line) {
-        StringWriter out = new StringWriter();
-        StringWriter err = new StringWriter();
-        int code = RootCommand.commandLine()
-                .setOut(new PrintWriter(out))
-                .setErr(new PrintWriter(err))
-                .execute(line.split(" "));
-        return new Outcome(code, out.toString(), err.toString());
+    private static CommandOutcome run(String line) {
+        return CommandOutcome.run(line.split(" "));
     }
 
     /** Real runs, each compared with the reference before it is timed. */
@@ -55,7 +45,7 @@ final class BenchCommandTest {
                 "GPTQ_128"
             })
     void randomWeightsOfEveryFormatAreCheckedAndTimed(String format) {
-        Outcome outcome = run("bench --random tiny --json --format " + format + SHORT);
+        CommandOutcome outcome = run("bench --random tiny --json --format " + format + SHORT);
         assertThat(outcome.code()).as(outcome.err()).isZero();
         JsonNode json = new JsonMapper().readTree(outcome.out());
         assertThat(json.path("model").stringValue()).isEqualTo("random-tiny-" + format);
@@ -84,7 +74,7 @@ final class BenchCommandTest {
     /** Logits of a batch are held to the reference, too, and a repeated step to its bits. */
     @Test
     void sequencesThatAreDecodedTogetherAreCompared() {
-        Outcome outcome = run("bench --random tiny --json --format F32 --batch 3 --replays 2" + SHORT);
+        CommandOutcome outcome = run("bench --random tiny --json --format F32 --batch 3 --replays 2" + SHORT);
         assertThat(outcome.code()).as(outcome.err()).isZero();
         JsonNode json = new JsonMapper().readTree(outcome.out());
         assertThat(json.path("logit_difference").doubleValue()).isBetween(0.0, 2e-3);
@@ -105,7 +95,7 @@ final class BenchCommandTest {
     @ParameterizedTest
     @CsvSource({"--quantized int8-128 --checkpointing full, 24", "--full, 35"})
     void trainingStepsAreTimedByOperation(String how, int parameters) {
-        Outcome outcome =
+        CommandOutcome outcome =
                 run("bench --model " + MODEL + " --train 2x16 --profile --json --repeat 1 --device cpu " + how);
         assertThat(outcome.code()).as(outcome.err()).isZero();
         JsonNode json = new JsonMapper().readTree(outcome.out());
@@ -121,7 +111,7 @@ final class BenchCommandTest {
 
     @Test
     void aFileIsTimedAsWellAndLimitsStandBeside() {
-        Outcome outcome = run("bench --model " + MODEL + SHORT.replace(" --no-limits", "") + " --depth 16");
+        CommandOutcome outcome = run("bench --model " + MODEL + SHORT.replace(" --no-limits", "") + " --depth 16");
         assertThat(outcome.code()).as(outcome.err()).isZero();
         assertThat(outcome.out())
                 .containsPattern("model +0.000 billion parameters")
@@ -136,39 +126,36 @@ final class BenchCommandTest {
             value = {
                 "bench | 2 | --model=MODEL | --random=SHAPE",
                 "bench --model MODEL --random tiny | 2 | --model=MODEL, --random=SHAPE | mutually exclusive",
-                "bench --model MODEL --format Q4_0 | 2 | --format is for --random | help",
+                "bench --model MODEL --format Q4_0 | 2 | --format: requires --random | help",
                 "bench --random huge | 1 | huge: is no preset; known are tiny, deepseek-moe-16b, llama-2-7b |"
                         + " starcoder2-7b",
                 "bench --random tiny --format Q9 | 1 | format Q9: expected one of | Q4_K_M",
-                "bench --random tiny --prompt-tokens 500 --gen-tokens 13 | 2 | 513 tokens exceed | context of 512",
-                "bench --random tiny --prompt-tokens 8 --depth 510 --gen-tokens 3 | 2 | 513 tokens exceed | context of"
-                        + " 512",
-                "bench --random tiny --train 1x8 --prompt-tokens 8 | 2 | --prompt-tokens is for text | --train",
-                "bench --random tiny --train 1x8 --gen-tokens 8 | 2 | --gen-tokens is for text | --train",
-                "bench --random tiny --train 1x8 --depth 8 | 2 | --depth is for text | --train",
-                "bench --random tiny --train 1x8 --batch 2 | 2 | --batch is for text | --train",
-                "bench --random tiny --train 1x8 --no-check | 2 | --no-check is for text | --train",
-                "bench --random tiny --train 1x8 --no-limits | 2 | --no-limits is for text | --train",
-                "bench --model MODEL --adapter MODEL/adapter --train 1x8 | 2 | has an adapter | give its base",
+                "bench --random tiny --prompt-tokens 500 --gen-tokens 13 | 2 | 513 tokens exceed | context length of"
+                        + " the model, 512",
+                "bench --random tiny --prompt-tokens 8 --depth 510 --gen-tokens 3 | 2 | 513 tokens exceed | context"
+                        + " length of 512",
+                "bench --random tiny --train 1x8 --prompt-tokens 8 | 2 | --prompt-tokens: not supported with --train |"
+                        + " --train",
+                "bench --random tiny --train 1x8 --gen-tokens 8 | 2 | --gen-tokens: not supported with --train |"
+                        + " --train",
+                "bench --random tiny --train 1x8 --depth 8 | 2 | --depth: not supported with --train | --train",
+                "bench --random tiny --train 1x8 --batch 2 | 2 | --batch: not supported with --train | --train",
+                "bench --random tiny --train 1x8 --no-check | 2 | --no-check: not supported with --train | --train",
+                "bench --random tiny --train 1x8 --no-limits | 2 | --no-limits: not supported with --train | --train",
+                "bench --model MODEL --adapter MODEL/adapter --train 1x8 | 2 | is an adapter | pass its base",
                 "bench --random tiny --repeat 0 | 2 | expected at least 1 | --repeat",
             })
     void wrongUseIsExplained(String line, int code, String first, String second) {
-        Outcome outcome = run(line.replace("MODEL", MODEL));
+        CommandOutcome outcome = run(line.replace("MODEL", MODEL));
         assertThat(outcome.err()).contains(first, second).doesNotContain("\tat ");
         assertThat(outcome.code()).isEqualTo(code);
     }
 
     @Test
     void helpNamesTheShapesAndTeaches() {
-        Outcome outcome = run("bench --help");
+        CommandOutcome outcome = run("bench --help");
         assertThat(outcome.code()).isZero();
-        assertThat(outcome.out()).contains("llama-3.2-1b", "starcoder2-3b", "qwen2.5", "Examples:", "bound by memory");
-    }
-
-    @Test
-    void rehearsalRunsItsVerbs() {
-        assertThat(run("rehearse " + MODEL)).isEqualTo(new Outcome(0, "", ""));
-        assertThat(run("rehearse nowhere").code()).isEqualTo(1);
+        assertThat(outcome.out()).contains("llama-3.2-1b", "starcoder2-3b", "qwen2.5", "Examples:", "memory bound");
     }
 
     @Test

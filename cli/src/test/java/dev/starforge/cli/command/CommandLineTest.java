@@ -1,29 +1,25 @@
 package dev.starforge.cli.command;
 
+import static dev.starforge.cli.command.CommandOutcome.run;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.starforge.model.file.SafetensorsFile;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.PrintStream;
-import java.io.PrintWriter;
-import java.io.StringWriter;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
-import picocli.CommandLine;
 import tools.jackson.databind.JsonNode;
-import tools.jackson.databind.json.JsonMapper;
 
-/** Every verb as a user types it. */
+/** Every command as a user types it. */
 final class CommandLineTest {
     private static final String GOLDEN = Path.of("..", "golden").toString();
     private static final String MODEL =
@@ -32,25 +28,10 @@ final class CommandLineTest {
     @TempDir
     Path folder;
 
-    private record Outcome(int code, String out, String err) {
-        JsonNode json() {
-            return new JsonMapper().readTree(out);
-        }
-    }
-
-    private static Outcome run(String... args) {
-        StringWriter out = new StringWriter();
-        StringWriter err = new StringWriter();
-        CommandLine command =
-                RootCommand.commandLine().setOut(new PrintWriter(out)).setErr(new PrintWriter(err));
-        int code = command.execute(args);
-        return new Outcome(code, out.toString(), err.toString());
-    }
-
     @ParameterizedTest
     @CsvSource({"reference, 1e-4, 0", "cpu, 2e-3, 10"})
     void verifyPassesOnEveryGolden(String device, double tolerance, int replays) {
-        Outcome outcome = run(
+        CommandOutcome outcome = run(
                 "verify", GOLDEN, "--device", device, "--json", "--no-fallback", "--replays", String.valueOf(replays));
         assertThat(outcome.err()).isEmpty();
         assertThat(outcome.code()).isZero();
@@ -116,7 +97,7 @@ final class CommandLineTest {
         Path config = copy.resolve("config.json");
         Files.writeString(
                 config, Files.readString(config).replace("\"norm_epsilon\": 1e-05", "\"norm_epsilon\": 2e-02"));
-        Outcome outcome = run("verify", folder.toString(), "--device", "reference", "--replays", "0");
+        CommandOutcome outcome = run("verify", folder.toString(), "--device", "reference", "--replays", "0");
         assertThat(outcome.code()).isEqualTo(1);
         assertThat(outcome.out()).startsWith("FAIL model starcoder2");
     }
@@ -151,7 +132,7 @@ final class CommandLineTest {
         copyFolder(Path.of(MODEL), folder.resolve("models/starcoder2"));
         copyFolder(Path.of(MODEL), folder.resolve("models/broken"));
         Files.delete(folder.resolve("models/broken/model.safetensors"));
-        Outcome outcome = run("verify", folder.toString(), "--device", "cpu", "--json");
+        CommandOutcome outcome = run("verify", folder.toString(), "--device", "cpu", "--json");
         assertThat(outcome.code()).isEqualTo(1);
         assertThat(outcome.json().path("models").get(0).path("error").stringValue())
                 .contains("broken: expected a folder with model.safetensors or model.safetensors.index.json");
@@ -161,7 +142,8 @@ final class CommandLineTest {
 
     @Test
     void dumpHasTheNamesAndShapesOfTheExpected() {
-        Outcome outcome = run("verify", GOLDEN, "--only", "starcoder2", "--device", "cpu", "--dump", folder.toString());
+        CommandOutcome outcome =
+                run("verify", GOLDEN, "--only", "starcoder2", "--device", "cpu", "--dump", folder.toString());
         assertThat(outcome.code()).isZero();
         try (SafetensorsFile ours = SafetensorsFile.open(folder.resolve("starcoder2.safetensors"));
                 SafetensorsFile expected = SafetensorsFile.open(Path.of(MODEL, "expected.safetensors"))) {
@@ -182,22 +164,22 @@ final class CommandLineTest {
             quoteCharacter = '`',
             value = {
                 "verify nowhere | 1 | nowhere: expected a folder with models/ in it",
-                "verify GOLDEN --only bert | 2 | --only bert: not among deepseek_v2",
-                "inspect nowhere | 1 | nowhere: there is no such model here",
-                "fly | 2 | there is no verb fly; expected one of bench, bundle, completion, dataset",
-                "genrate | 2 | there is no verb genrate; did you mean generate?",
-                "generate MODEL --tempratur 1 | 2 | there is no option --tempratur; did you mean --temperature?",
-                "dataset --out x --previw=3 | 2 | there is no option --previw=3; did you mean --preview?",
-                "devices now | 2 | there is no place for the argument 'now'",
+                "verify GOLDEN --only bert | 2 | --only: expected names among deepseek_v2",
+                "inspect nowhere | 1 | nowhere: model not found",
+                "fly | 2 | unknown command 'fly'",
+                "genrate | 2 | unknown command 'genrate'; did you mean 'generate'?",
+                "generate MODEL --tempratur 1 | 2 | unknown option '--tempratur'; did you mean '--temperature'?",
+                "dataset --out x --previw=3 | 2 | unknown option '--previw=3'; did you mean '--preview'?",
+                "devices now | 2 | unexpected argument 'now'",
                 "generate MODEL --prompt x --threads -3 | 2 | --threads: expected at least 0 and at most 1024, got -3",
                 "logits MODEL --ids 1 --out x --device-index -1 | 2 | --device-index: expected at least 0, got -1",
                 "generate MODEL --prompt x --temperature NaN | 2 | --temperature: expected 0 to 2, got NaN",
-                "inspect MODEL --plan --context 0 | 2 | --context: expected a number above 0",
-                "inspect MODEL --plan --context 2000000000 | 2 | --context: expected at most the model's, ",
+                "inspect MODEL --plan --context 0 | 2 | --context: expected a positive number",
+                "inspect MODEL --plan --context 2000000000 | 2 | --context: expected at most ",
                 "bench MODEL --prompt-tokens 2000000000 --gen-tokens 2000000000 | 2 | 4000000000 tokens exceed",
                 "bench --random tiny --repeat 0 | 2 | expected at least 1",
-                "logits MODEL --ids IDS --out x | 2 | --ids: 300 tokens exceed the model's context of ",
-                "worker --worker-id a --port 0 --model missing | 1 | missing: there is no such model here",
+                "logits MODEL --ids IDS --out x | 2 | --ids: 300 tokens exceed the context length of the model, ",
+                "worker --worker-id a --port 0 --model missing | 1 | missing: model not found",
                 "worker --port 0 --model MODEL | 2 | --worker-id",
                 "worker --worker-id a --port 0 --model MODEL --callback-url here | 2 | --callback-url: expected"
                         + " http://HOST",
@@ -205,16 +187,15 @@ final class CommandLineTest {
                 "worker --worker-id a --port 0 --model MODEL --metal-device 0 | 4 | metal",
                 "worker --worker-id a --model MODEL --port 0 --callback-url http://localhost:9999 --metal-device 0 | 4"
                         + " | metal",
-                "devices --device accelerate | 2 | --device accelerate: is no device here; the CPU's vectors replace"
-                        + " it",
-                "train --device accelerate | 2 | --device accelerate: is no device here",
-                "tune --device accelerate | 2 | --device accelerate: is no device here",
+                "devices --device accelerate | 2 | --device accelerate: not supported",
+                "train --device accelerate | 2 | --device accelerate: not supported",
+                "tune --device accelerate | 2 | --device accelerate: not supported",
                 "dataset --out x --preview -3 | 2 | --preview: expected at least 1, got -3",
                 "dataset --out x --repo . --threads -3 | 2 | key dataset.threads: expected whole number 0..1024, got"
                         + " -3",
             })
     void wrongUseIsExplained(String line, int code, String message) {
-        Outcome outcome = run(line.replace("MODEL", MODEL)
+        CommandOutcome outcome = run(line.replace("MODEL", MODEL)
                 .replace("GOLDEN", GOLDEN)
                 .replace("IDS", "1" + ",1".repeat(299))
                 .split(" "));
@@ -224,7 +205,7 @@ final class CommandLineTest {
 
     @Test
     void devicesSaysWhatIsThereAndWhy() {
-        Outcome outcome = run("devices");
+        CommandOutcome outcome = run("devices");
         assertThat(outcome.code()).isZero();
         assertThat(outcome.out())
                 .contains("Device Backend Summary", "Platform: ", "Device: ", "Attention Backend: ", "Max VRAM: ")
@@ -257,20 +238,21 @@ final class CommandLineTest {
 
     @Test
     void helpTeaches() {
-        List<String> verbs = RootCommand.commandLine().getSubcommands().entrySet().stream()
-                .filter(verb -> !verb.getValue().getCommandSpec().usageMessage().hidden())
+        List<String> commands = RootCommand.commandLine().getSubcommands().entrySet().stream()
+                .filter(command ->
+                        !command.getValue().getCommandSpec().usageMessage().hidden())
                 .map(Map.Entry::getKey)
                 .toList();
-        assertThat(verbs).hasSize(24);
+        assertThat(commands).hasSize(26);
         PrintStream before = System.err;
         ByteArrayOutputStream warnings = new ByteArrayOutputStream();
         System.setErr(new PrintStream(warnings, true)); // where picocli complains about a text it cannot format
         try {
-            for (String verb : verbs) {
-                Outcome outcome = run(verb, "--help");
+            for (String command : commands) {
+                CommandOutcome outcome = run(command, "--help");
                 assertThat(outcome.code()).isZero();
                 assertThat(outcome.err()).isEmpty();
-                assertThat(outcome.out()).contains("Examples:", "  starforge " + verb);
+                assertThat(outcome.out()).contains("Examples:", "  starforge " + command);
             }
         } finally {
             System.setErr(before);
@@ -279,13 +261,24 @@ final class CommandLineTest {
     }
 
     @Test
-    void aStartKnowsTheVerbItIsGivenAndOtherwiseAll() {
-        Set<String> all = RootCommand.commandLine().getSubcommands().keySet();
-        assertThat(all).contains("dataset", "generate").hasSize(25);
-        for (String verb : all) {
-            assertThat(RootCommand.commandLine(verb, "--help").getSubcommands()).containsOnlyKeys(verb);
+    void helpListsEachCommandOnOneLineOfAtMost80Columns() {
+        CommandOutcome help = run("--help");
+        for (String name : RootCommand.commandLine().getSubcommands().keySet()) {
+            assertThat(help.out()).containsPattern("(?m)^  " + name + " +[A-Z].*[a-zA-Z]$");
         }
-        assertThat(RootCommand.commandLine("fly").getSubcommands()).containsOnlyKeys(all);
+        assertThat(help.out().lines()).allMatch(line -> line.length() <= 80);
+        assertThat(help.out())
+                .contains("Tune and train:", "Run and serve:", "Models and files:", "Machine and program:");
+    }
+
+    @Test
+    void helpAndVersionAreCommands() {
+        assertThat(run("help")).isEqualTo(run("--help"));
+        assertThat(run("help", "tune")).isEqualTo(run("tune", "--help"));
+        assertThat(run("version")).isEqualTo(run("--version"));
+        CommandOutcome unknown = run("help", "tun");
+        assertThat(unknown.code()).isEqualTo(2);
+        assertThat(unknown.err()).contains("unknown command 'tun'; did you mean 'tune'?");
     }
 
     private static void copyFolder(Path from, Path to) throws IOException {

@@ -34,10 +34,10 @@ final class CompletionCommandTest {
     @ValueSource(strings = {"bash", "zsh", "fish"})
     void everyVerbAndOptionIsCompleted(String shell) {
         String script = completion(shell);
-        RootCommand.commandLine().getSubcommands().forEach((name, verb) -> {
-            if (!verb.getCommandSpec().usageMessage().hidden()) {
+        RootCommand.commandLine().getSubcommands().forEach((name, command) -> {
+            if (!command.getCommandSpec().usageMessage().hidden()) {
                 assertThat(script).contains(name);
-                verb.getCommandSpec().options().stream()
+                command.getCommandSpec().options().stream()
                         .filter(option -> !option.hidden())
                         .map(OptionSpec::longestName)
                         .filter(option -> option.startsWith("--"))

@@ -1,13 +1,12 @@
 package dev.starforge.cli.command;
 
+import static dev.starforge.cli.command.CommandOutcome.run;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.starforge.cli.process.ExitCode;
 import dev.starforge.text.file.FolderLock;
 import java.io.BufferedReader;
 import java.io.IOException;
-import java.io.PrintWriter;
-import java.io.StringWriter;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
@@ -23,24 +22,13 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.condition.EnabledOnOs;
 import org.junit.jupiter.api.condition.OS;
 import org.junit.jupiter.api.io.TempDir;
-import picocli.CommandLine;
 import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.json.JsonMapper;
 
-/** The dataset verb as a user types it, on a repository that git made. */
+/** The dataset command as a user types it, on a repository that git made. */
 final class DatasetCommandTest {
     @TempDir
     Path folder;
-
-    private record Outcome(int code, String out, String err) {}
-
-    private static Outcome run(String... args) {
-        StringWriter out = new StringWriter();
-        StringWriter err = new StringWriter();
-        CommandLine command =
-                RootCommand.commandLine().setOut(new PrintWriter(out)).setErr(new PrintWriter(err));
-        return new Outcome(command.execute(args), out.toString(), err.toString());
-    }
 
     private Path repository() {
         return folder.resolve("repo");
@@ -75,7 +63,7 @@ final class DatasetCommandTest {
 
     @Test
     void buildsShowsAndGrows() throws IOException, InterruptedException {
-        Outcome built =
+        CommandOutcome built =
                 run("dataset", "--repo", repository().toString(), "--out", out(), "--tokenizer", "train:400", "--json");
         assertThat(built.code()).as(built.err()).isZero();
         JsonNode report = new JsonMapper().readTree(built.out());
@@ -87,16 +75,18 @@ final class DatasetCommandTest {
         assertThat(report.path("dropped").isObject()).isTrue();
         assertThat(built.err()).contains("history: 4").doesNotContain("\u001b");
 
-        Outcome preview = run("dataset", "--out", out(), "--preview", "2");
+        CommandOutcome preview = run("dataset", "--out", out(), "--preview", "2");
         assertThat(preview.code()).as(preview.err()).isZero();
         assertThat(preview.out()).contains("--- train 0 of ").contains("⟦").doesNotContain("\u001b");
 
-        Outcome again = run("dataset", "--repo", repository().toString(), "--out", out(), "--tokenizer", "train:400");
+        CommandOutcome again =
+                run("dataset", "--repo", repository().toString(), "--out", out(), "--tokenizer", "train:400");
         assertThat(again.out()).contains("up to date, no new commits");
         Files.writeString(repository().resolve("new.py"), "def fresh(thing):\n    return thing\n");
         git("git", "add", ".");
         git("git", "commit", "-q", "-m", "Fresh");
-        Outcome grown = run("dataset", "--repo", repository().toString(), "--out", out(), "--tokenizer", "train:400");
+        CommandOutcome grown =
+                run("dataset", "--repo", repository().toString(), "--out", out(), "--tokenizer", "train:400");
         assertThat(grown.out()).contains("generation 1, 1 commits");
     }
 
@@ -104,7 +94,7 @@ final class DatasetCommandTest {
     @Test
     void aBaseDirHasTheFilesWhereOtherProgramsLook() {
         String base = folder.resolve("data_enhanced").toString();
-        Outcome built =
+        CommandOutcome built =
                 run("dataset", "--repo", repository().toString(), "--base-dir", base, "--tokenizer", "train:400");
         assertThat(built.code()).as(built.err()).isZero();
         assertThat(Path.of(base, "dataset_enhanced", "training_data_enhanced_train.json"))
@@ -112,8 +102,8 @@ final class DatasetCommandTest {
         assertThat(Path.of(base, "dataset_enhanced", "token_sequences.json")).isNotEmptyFile();
         assertThat(run("dataset", "--repo", ".", "--base-dir", base, "--out", out())
                         .err())
-                .contains("--base-dir: says what --out says beside --repo; give one of them");
-        Outcome alone =
+                .contains("--base-dir with --repo, and --out cannot be combined");
+        CommandOutcome alone =
                 run("dataset", "--base-dir", repository().toString(), "--out", out(), "--tokenizer", "train:400");
         assertThat(alone.code())
                 .as("without --repo it is --repo: %s", alone.err())
@@ -131,7 +121,7 @@ final class DatasetCommandTest {
             git("git", "add", ".");
             git("git", "commit", "-q", "-m", message);
         }
-        Outcome built = run(
+        CommandOutcome built = run(
                 "dataset",
                 "--repo",
                 repository().toString(),
@@ -189,14 +179,14 @@ final class DatasetCommandTest {
                         List.of("--repo", repo, "--set", "sed=1"),
                         2,
                         "unknown key sed; the nearest one is dataset.seed"),
-                new Case(List.of("--repo", repo, "--tokenizer", "none.json"), 1, "there is no such tokenizer"),
+                new Case(List.of("--repo", repo, "--tokenizer", "none.json"), 1, "tokenizer not found"),
                 new Case(List.of("--repo", repo, "--tokenizer", "train:many"), 2, "expected train:N"),
                 new Case(List.of("--repo", repo, "--tokenizer", "train:100"), 2, "expected at least 275"),
                 new Case(List.of("--repo", repo, "--licenses", "free"), 2, "expected one of any, permissive, got free"),
                 new Case(List.of(), 2, "--repo=PATH"))) {
             List<String> args = new ArrayList<>(List.of("dataset", "--out", out()));
             args.addAll(each.args);
-            Outcome outcome = run(args.toArray(String[]::new));
+            CommandOutcome outcome = run(args.toArray(String[]::new));
             assertThat(outcome.code()).as(each.message).isEqualTo(each.code);
             assertThat(outcome.err()).contains(each.message);
             assertThat(Path.of(out())).doesNotExist();
@@ -206,7 +196,7 @@ final class DatasetCommandTest {
     @Test
     void aBuildThatFailsLeavesNoFolder() {
         Path nested = folder.resolve("new").resolve("newer").resolve("newest");
-        Outcome outcome =
+        CommandOutcome outcome =
                 run("dataset", "--repo", repository().toString(), "--since", "HEAD", "--out", nested.toString());
         assertThat(outcome.code()).isEqualTo(1);
         assertThat(outcome.err()).contains("has no commits between HEAD and HEAD");
@@ -223,12 +213,13 @@ final class DatasetCommandTest {
                 "2",
                 "file://" + repository(),
                 folder.resolve("shallow").toString());
-        Outcome outcome = run("dataset", "--repo", folder.resolve("shallow").toString(), "--out", out());
+        CommandOutcome outcome =
+                run("dataset", "--repo", folder.resolve("shallow").toString(), "--out", out());
         assertThat(outcome.code()).as(outcome.err()).isZero();
         assertThat(outcome.err())
                 .contains("shallow is a shallow clone, so its older commits are missing; `git fetch --unshallow`")
                 .containsPattern("The tokenizer has \\d+ tokens, not 8,192: in the training files no two neighbouring");
-        Outcome whole =
+        CommandOutcome whole =
                 run("dataset", "--repo", repository().toString(), "--out", out() + "2", "--tokenizer", "train:290");
         assertThat(whole.err()).doesNotContain("shallow clone").doesNotContain("The tokenizer has");
     }
@@ -289,7 +280,7 @@ final class DatasetCommandTest {
     void saysThatItMayNotRead() throws IOException {
         Assumptions.assumeFalse(System.getProperty("user.name").equals("root"), "root may read everything");
         Files.setPosixFilePermissions(repository(), PosixFilePermissions.fromString("---------"));
-        Outcome outcome = run("dataset", "--repo", repository().toString(), "--out", out());
+        CommandOutcome outcome = run("dataset", "--repo", repository().toString(), "--out", out());
         Files.setPosixFilePermissions(repository(), PosixFilePermissions.fromString("rwxr-xr-x"));
         assertThat(outcome.err()).contains("cannot be read: no permission");
     }
@@ -297,7 +288,7 @@ final class DatasetCommandTest {
     @Test
     void saysThatItMayNotWrite() throws IOException {
         Path file = Files.writeString(folder.resolve("file"), "in the way");
-        Outcome outcome = run(
+        CommandOutcome outcome = run(
                 "dataset",
                 "--repo",
                 repository().toString(),
@@ -309,7 +300,7 @@ final class DatasetCommandTest {
     }
 
     /** The program as a process whose files may not grow beyond so many kilobytes: to it, a disk that is full. */
-    private Outcome runWithFullDisk(int kilobytes, String... args) throws IOException, InterruptedException {
+    private CommandOutcome runWithFullDisk(int kilobytes, String... args) throws IOException, InterruptedException {
         List<String> command = new ArrayList<>(List.of(
                 "bash",
                 "-c",
@@ -328,7 +319,7 @@ final class DatasetCommandTest {
                 .redirectError(err.toFile())
                 .start();
         int code = process.waitFor();
-        return new Outcome(code, "", Files.readString(err));
+        return new CommandOutcome(code, "", Files.readString(err));
     }
 
     private Map<String, String> contents() throws IOException {
@@ -353,7 +344,7 @@ final class DatasetCommandTest {
         String[] all = args.toArray(String[]::new);
         // the first file that a stage writes, and one of the last
         for (int kilobytes : List.of(1, 8)) {
-            Outcome outcome = runWithFullDisk(kilobytes, all);
+            CommandOutcome outcome = runWithFullDisk(kilobytes, all);
             assertThat(outcome.code()).as(outcome.err()).isEqualTo(1);
             assertThat(outcome.err()).contains("cannot be written").contains("File too large");
             assertThat(Path.of(out())).doesNotExist();
@@ -363,7 +354,7 @@ final class DatasetCommandTest {
         Files.writeString(repository().resolve("more.py"), "def more(thing):\n    return thing * 7\n".repeat(300));
         git("git", "add", ".");
         git("git", "commit", "-q", "-m", "More");
-        Outcome grown = runWithFullDisk(8, all);
+        CommandOutcome grown = runWithFullDisk(8, all);
         assertThat(grown.code()).as(grown.err()).isEqualTo(1);
         assertThat(grown.err()).contains("cannot be written");
         assertThat(contents()).isEqualTo(before);

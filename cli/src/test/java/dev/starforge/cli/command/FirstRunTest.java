@@ -1,13 +1,12 @@
 package dev.starforge.cli.command;
 
+import static dev.starforge.cli.command.CommandOutcome.run;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.starforge.text.report.Shell;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.PrintStream;
-import java.io.PrintWriter;
-import java.io.StringWriter;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -22,29 +21,17 @@ final class FirstRunTest {
     @TempDir
     Path folder;
 
-    private record Outcome(int code, String out, String err) {}
-
-    private static Outcome run(String... args) {
-        StringWriter out = new StringWriter();
-        StringWriter err = new StringWriter();
-        int code = RootCommand.commandLine()
-                .setOut(new PrintWriter(out))
-                .setErr(new PrintWriter(err))
-                .execute(args);
-        return new Outcome(code, out.toString(), err.toString());
-    }
-
     @Test
     void aFileToBeginWithIsWrittenOnce() throws IOException {
         Path file = folder.resolve("train.yaml");
-        Outcome written = run("train", "--init", file.toString());
+        CommandOutcome written = run("train", "--init", file.toString());
         assertThat(written.code()).isZero();
         assertThat(written.out()).contains("starforge doctor --config " + file);
         assertThat(Files.readString(file)).contains("pretrained_model:").contains("# ");
         Files.writeString(file, "mine");
-        Outcome again = run("train", "--init", file.toString());
+        CommandOutcome again = run("train", "--init", file.toString());
         assertThat(again.code()).isEqualTo(2);
-        assertThat(again.err()).contains("is there already");
+        assertThat(again.err()).contains("already exists");
         assertThat(file).hasContent("mine");
     }
 
@@ -54,7 +41,7 @@ final class FirstRunTest {
                 List.of(List.of("--ui", "65536"), List.of("--ui", "-1"), List.of("--ui", "0", "--print-config"))) {
             List<String> command = new ArrayList<>(List.of("train"));
             command.addAll(wrong);
-            Outcome refused = run(command.toArray(String[]::new));
+            CommandOutcome refused = run(command.toArray(String[]::new));
             assertThat(refused.code()).as(wrong.toString()).isEqualTo(2);
             assertThat(refused.err()).contains("--ui: expected a port from 0 to 65535");
         }
@@ -63,7 +50,7 @@ final class FirstRunTest {
     @Test
     void settingsArePrintedWithoutAModel() {
         for (String model : List.of("bigcode/starcoder2-3b", "nobody/nothing")) {
-            Outcome printed =
+            CommandOutcome printed =
                     run("train", "--set", "model.pretrained_model=" + model, "--device", "cpu", "--print-config");
             assertThat(printed.err()).isEmpty();
             assertThat(printed.code()).isZero();
@@ -73,11 +60,11 @@ final class FirstRunTest {
 
     @Test
     void aMissingModelSaysHowToGetOne() {
-        Outcome outcome = run(
+        CommandOutcome outcome = run(
                 "train", "--device", "cpu", "--output", folder.resolve("run").toString());
         assertThat(outcome.code()).isEqualTo(1);
         assertThat(outcome.err())
-                .contains("bigcode/starcoder2-3b: there is no such model here")
+                .contains("bigcode/starcoder2-3b: model not found")
                 .contains("`starforge pull bigcode/starcoder2-3b`")
                 .contains("a .gguf file")
                 .contains("model.pretrained_model=scratch")
@@ -88,7 +75,7 @@ final class FirstRunTest {
 
     @Test
     void resumingNothingSaysSo() {
-        Outcome outcome = run(
+        CommandOutcome outcome = run(
                 "train", "--device", "cpu", "--output", folder.resolve("run").toString(), "--resume");
         assertThat(outcome.code()).isEqualTo(2);
         assertThat(outcome.err()).contains("there is no run to resume; begin one without --resume");
@@ -120,7 +107,7 @@ final class FirstRunTest {
         return Files.writeString(folder.resolve(name), lines);
     }
 
-    private Outcome train(Path run, String... further) throws IOException {
+    private CommandOutcome train(Path run, String... further) throws IOException {
         List<String> command = new ArrayList<>(List.of("train", "--device", "cpu", "--output", run.toString()));
         for (String setting : List.of(
                 "model.hidden_size=64",
@@ -157,25 +144,25 @@ final class FirstRunTest {
     @Test
     void whatARunNamesAsNextCanBeRun() throws IOException {
         Path first = folder.resolve("first run");
-        Outcome whole = train(first, "--set", "model.pretrained_model=scratch");
+        CommandOutcome whole = train(first, "--set", "model.pretrained_model=scratch");
         assertThat(whole.err()).isEmpty();
         assertThat(whole.out()).containsPattern("[0-9,]+ tokens count in the loss of an epoch");
         List<String[]> next = commands(whole.out());
         assertThat(next).extracting(command -> command[0]).containsExactly("generate", "eval", "merge");
-        Outcome evaluated = run(next.get(1));
+        CommandOutcome evaluated = run(next.get(1));
         assertThat(evaluated.code()).as(evaluated.err()).isZero();
         assertThat(evaluated.out()).contains("4 documents of the validation split: all ");
-        Outcome merged = run(next.get(2));
+        CommandOutcome merged = run(next.get(2));
         assertThat(merged.code()).as(merged.err()).isZero();
         assertThat(merged.out()).contains("proved: true").contains("every weight was trained");
         assertThat(folder.resolve("first run-merged/model.safetensors")).isRegularFile();
         assertThat(folder.resolve("first run-merged/optimizer.safetensors")).doesNotExist();
 
         Path second = folder.resolve("second");
-        Outcome adapter = train(second, "--set", "model.pretrained_model=\"" + first.resolve("latest") + "\"");
+        CommandOutcome adapter = train(second, "--set", "model.pretrained_model=\"" + first.resolve("latest") + "\"");
         assertThat(adapter.err()).isEmpty();
         next = commands(adapter.out());
-        Outcome table = run(next.get(1));
+        CommandOutcome table = run(next.get(1));
         assertThat(table.code()).as(table.err()).isZero();
         aligned(table.out());
         assertThat(run(next.get(2)).code()).isZero();
@@ -202,10 +189,10 @@ final class FirstRunTest {
     void aFinishedRunSaysHowToGoOnAndDoes() throws IOException {
         Path run = folder.resolve("run");
         train(run, "--set", "model.pretrained_model=scratch");
-        Outcome again = run("train", "--output", run.toString(), "--resume");
+        CommandOutcome again = run("train", "--output", run.toString(), "--resume");
         assertThat(again.out())
                 .contains("the run has done all of its 8 steps; to continue, raise training.max_steps (now 8)");
-        Outcome longer = run("train", "--output", run.toString(), "--resume", "--set", "training.max_steps=10");
+        CommandOutcome longer = run("train", "--output", run.toString(), "--resume", "--set", "training.max_steps=10");
         assertThat(longer.err()).isEmpty();
         assertThat(longer.out()).contains("continues to step 10 instead of 8").contains("step 10/10");
     }
@@ -216,7 +203,7 @@ final class FirstRunTest {
                 folder.resolve("pairs.jsonl"),
                 "{\"prompt\": \"" + "x = 1\\n".repeat(60) + "\", \"completion\": \"y\"}\n"
                         + "{\"prompt\": \"x\", \"completion\": \"y = 2\"}\n");
-        Outcome outcome = train(
+        CommandOutcome outcome = train(
                 folder.resolve("run"),
                 "--set",
                 "model.pretrained_model=scratch",

@@ -132,7 +132,7 @@ final class GenerateCommandTest {
     void flagsOfAnotherKindOfDeviceAreRefused(String device, String flag, String kind) {
         Outcome outcome = generate(MODEL, "--prompt-ids", "5,6,7", "--device", device, flag);
         assertThat(outcome.code()).isEqualTo(2);
-        assertThat(outcome.err()).contains(": is for --device " + kind + ", and the device is " + device);
+        assertThat(outcome.err()).contains(": requires --device " + kind + ", but the device is " + device);
     }
 
     @ParameterizedTest
@@ -373,17 +373,17 @@ final class GenerateCommandTest {
             delimiter = '|',
             quoteCharacter = '`',
             value = {
-                "MODEL | 2 | a prompt is missing: give --prompt, --prompt-ids or --fim",
+                "MODEL | 2 | missing prompt: pass --prompt, --prompt-ids or --fim",
                 "MODEL --prompt x --prompt-ids 5 | 2 | mutually exclusive",
                 "MODEL --prompt x --fim y z | 2 | mutually exclusive",
                 "MODEL --fim x | 2 | --fim",
-                "MODEL --fim a b --fim c d | 2 | --fim: expected one PREFIX and one SUFFIX, got 4 texts",
+                "MODEL --fim a b --fim c d | 2 | --fim: expected PREFIX and SUFFIX, got 4 values",
                 "MODEL --prompt-ids 5 --max-tokens 0 | 2 | --max-tokens: expected at least 1",
-                "MODEL --prompt-ids 5 --max-tokens 256 | 2 | exceed the model's context of 256",
-                "MODEL --prompt-ids 5 --max-tokens 2147483647 | 2 | exceed the model's context of 256",
+                "MODEL --prompt-ids 5 --max-tokens 256 | 2 | exceed the context length of the model, 256",
+                "MODEL --prompt-ids 5 --max-tokens 2147483647 | 2 | exceed the context length of the model, 256",
                 "MODEL --prompt-ids 5,x | 2 | 'x' is not an int",
-                "MODEL --prompt-ids 640 | 2 | token 640 is outside the vocabulary of 640",
-                "MODEL --prompt-ids -1 | 2 | token -1 is outside the vocabulary of 640",
+                "MODEL --prompt-ids 640 | 2 | token 640 is outside the vocabulary, size 640",
+                "MODEL --prompt-ids -1 | 2 | token -1 is outside the vocabulary, size 640",
                 "MODEL --prompt x --temperature 2.5 | 2 | --temperature: expected 0 to 2, got 2.5",
                 "MODEL --prompt x --temperature warm | 2 | 'warm' is not a double",
                 "MODEL --prompt x --top-k -1 | 2 | --top-k: expected 0 or more, got -1",
@@ -396,14 +396,14 @@ final class GenerateCommandTest {
                 "MODEL --prompt x --top-k -1 --top-p 2 | 2 | got -1; --top-p: expected",
                 "MODEL --prompt x --seed 1.5 | 2 | '1.5' is not a long",
                 "MODEL --prompt x --stop= | 2 | --stop: expected strings of 1 to 128 characters, got one of 0",
-                "nowhere --prompt-ids 5 | 1 | nowhere: there is no such model here",
-                "nowhere --prompt x | 1 | nowhere: there is no such model here",
+                "nowhere --prompt-ids 5 | 1 | nowhere: model not found",
+                "nowhere --prompt x | 1 | nowhere: model not found",
                 "LLAMA --fim x y | 1 | its tokenizer has no fill-in-the-middle tokens; looked for <fim_prefix>",
                 "MODEL --prompt-ids 5 --adapter nowhere | 1 | nowhere: there is no such folder; expected a run",
                 "MODEL --prompt-ids 5 --device tpu | 2 | --device: expected one of auto, mps, ",
                 "MODEL --prompt-ids 5 --device metal | 1 | device metal is not available:",
-                "MODEL --prompt-ids 5 --weights I32 | 2 | expected stored or a type of weights, got I32",
-                "MODEL --prompt-ids 5 --weights q9 | 2 | expected stored or a type of weights, got q9",
+                "MODEL --prompt-ids 5 --weights I32 | 2 | expected stored or a weight type, got I32",
+                "MODEL --prompt-ids 5 --weights q9 | 2 | expected stored or a weight type, got q9",
                 "MODEL --prompt-ids 5 --threads -1 | 2 | --threads: expected at least 0 and at most 1024, got -1",
             })
     void wrongUseIsExplained(String line, int code, String message) {
@@ -502,6 +502,6 @@ final class GenerateCommandTest {
     void tokenHealingAndFillInTheMiddleExcludeEachOther() {
         Outcome outcome = generate(MODEL, "--token-healing", "--fim", "a", "b");
         assertThat(outcome.code()).isEqualTo(2);
-        assertThat(outcome.err()).contains("--token-healing: not with --fim");
+        assertThat(outcome.err()).contains("--token-healing and --fim cannot be combined");
     }
 }

@@ -16,7 +16,7 @@ import picocli.CommandLine;
 import picocli.CommandLine.ParameterException;
 
 /**
- * Every command of every page, parsed by the parser that the program has: one with a verb, an option or a number of arguments
+ * Every command of every page, parsed by the parser that the program has: one with a command, an option or a number of arguments
  * that there is not is found, with its line. Commands inside of sentences may leave arguments out.
  */
 final class GuidesTest {
@@ -76,7 +76,7 @@ final class GuidesTest {
                 .isEmpty();
         assertThat(unknown(words("merge"))).isEmpty();
         assertThat(unknown(words("merge --ont"))).contains("merge has no option --ont");
-        assertThat(unknown(words("mrge"))).contains("there is no verb mrge");
+        assertThat(unknown(words("mrge"))).contains("unknown command mrge");
     }
 
     /** {@code [--repo PATH]}: says what may be given, and is nothing to run. */
@@ -94,16 +94,16 @@ final class GuidesTest {
     }
 
     private static Optional<String> unknown(List<String> words) {
-        CommandLine verb = PROGRAM.getSubcommands().get(words.getFirst());
-        if (verb == null) {
+        CommandLine command = PROGRAM.getSubcommands().get(words.getFirst());
+        if (command == null) {
             return words.getFirst().startsWith("-")
                     ? Optional.empty()
-                    : Optional.of("there is no verb " + words.getFirst());
+                    : Optional.of("unknown command " + words.getFirst());
         }
         return words.stream()
                 .filter(word -> word.startsWith("--"))
                 .map(word -> word.replaceAll("=.*", ""))
-                .filter(word -> verb.getCommandSpec().findOption(word) == null)
+                .filter(word -> command.getCommandSpec().findOption(word) == null)
                 .map(word -> words.getFirst() + " has no option " + word)
                 .findFirst();
     }

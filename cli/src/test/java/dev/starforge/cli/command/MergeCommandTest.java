@@ -1,5 +1,6 @@
 package dev.starforge.cli.command;
 
+import static dev.starforge.cli.command.CommandOutcome.run;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
 
@@ -24,8 +25,6 @@ import dev.starforge.tensor.device.Fallback;
 import dev.starforge.tensor.device.Selection;
 import dev.starforge.train.text.Tokenizers;
 import java.io.IOException;
-import java.io.PrintWriter;
-import java.io.StringWriter;
 import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -51,22 +50,6 @@ final class MergeCommandTest {
 
     @TempDir
     Path folder;
-
-    private record Outcome(int code, String out, String err) {
-        JsonNode json() {
-            return new JsonMapper().readTree(out);
-        }
-    }
-
-    private static Outcome run(String... args) {
-        StringWriter out = new StringWriter();
-        StringWriter err = new StringWriter();
-        int code = RootCommand.commandLine()
-                .setOut(new PrintWriter(out))
-                .setErr(new PrintWriter(err))
-                .execute(args);
-        return new Outcome(code, out.toString(), err.toString());
-    }
 
     static Stream<Path> models() throws IOException {
         List<Path> models = new ArrayList<>();
@@ -116,7 +99,7 @@ final class MergeCommandTest {
     @MethodSource("models")
     void mergedFoldersGiveWhatPeftGives(Path golden) {
         Path out = folder.resolve("merged");
-        Outcome outcome = run(
+        CommandOutcome outcome = run(
                 "merge",
                 golden.resolve("adapter").toString(),
                 "--base",
@@ -152,7 +135,7 @@ final class MergeCommandTest {
         Path adapter = folder.resolve("adapter.gguf");
         boolean split = golden.getFileName().toString().startsWith("deepseek");
         if (split) {
-            Outcome refused = run(
+            CommandOutcome refused = run(
                     "merge",
                     golden.resolve("adapter").toString(),
                     "--base",
@@ -177,7 +160,7 @@ final class MergeCommandTest {
         if (!split) {
             command.addAll(List.of("--gguf-adapter", adapter.toString()));
         }
-        Outcome outcome = run(command.toArray(String[]::new));
+        CommandOutcome outcome = run(command.toArray(String[]::new));
         assertThat(outcome.err()).isEmpty();
         assertThat(outcome.code()).isZero();
         assertThat(outcome.json().path("proved").booleanValue()).isTrue();
@@ -204,7 +187,7 @@ final class MergeCommandTest {
     @MethodSource("models")
     void foldersBecomeGgufFiles(Path golden) {
         Path out = folder.resolve("merged.gguf");
-        Outcome outcome = export(golden, golden, out, "--type", "F32");
+        CommandOutcome outcome = export(golden, golden, out, "--type", "F32");
         assertThat(outcome.err()).isEmpty();
         assertThat(outcome.code()).isZero();
         assertThat(outcome.json().path("proved").booleanValue()).isTrue();
@@ -247,7 +230,7 @@ final class MergeCommandTest {
             return;
         }
         Path out = folder.resolve("merged");
-        Outcome outcome = export(golden, base, out, "--format", "hf");
+        CommandOutcome outcome = export(golden, base, out, "--format", "hf");
         assertThat(outcome.err()).isEmpty();
         assertThat(outcome.code()).isZero();
         assertThat(outcome.json().path("proved").booleanValue()).isTrue();
@@ -283,7 +266,7 @@ final class MergeCommandTest {
     @MethodSource("models")
     void foldersAreExported(Path golden) {
         Path out = folder.resolve("model.gguf");
-        Outcome outcome = run("export", golden.toString(), "--out", out.toString(), "--device", "cpu", "--json");
+        CommandOutcome outcome = run("export", golden.toString(), "--out", out.toString(), "--device", "cpu", "--json");
         assertThat(outcome.err()).isEmpty();
         assertThat(outcome.code()).isZero();
         assertThat(outcome.json().path("proved").booleanValue()).isTrue();
@@ -304,10 +287,10 @@ final class MergeCommandTest {
     @Test
     void anExportIsAGgufFileOfAFolder() {
         Path gguf = MODELS.resolve("llama2/model.gguf");
-        Outcome refused =
+        CommandOutcome refused =
                 run("export", gguf.toString(), "--out", folder.resolve("a.gguf").toString(), "--device", "cpu");
         assertThat(refused.code()).isEqualTo(1);
-        assertThat(refused.err()).contains("is a GGUF file already; export takes a folder with safetensors");
+        assertThat(refused.err()).contains("is already a GGUF file; expected a folder with safetensors");
         assertThat(run("export", gguf.toString(), "--out", folder.resolve("a").toString())
                         .code())
                 .isEqualTo(2);
@@ -322,7 +305,7 @@ final class MergeCommandTest {
         }
     }
 
-    private static Outcome export(Path golden, Path base, Path out, String... more) {
+    private static CommandOutcome export(Path golden, Path base, Path out, String... more) {
         List<String> command = new ArrayList<>(List.of(
                 "merge",
                 golden.resolve("adapter").toString(),
@@ -348,7 +331,7 @@ final class MergeCommandTest {
         String changed = Files.readString(config).replace("\"norm_topk_prob\": false", "\"norm_topk_prob\": true");
         Files.writeString(config, changed);
         Path golden = MODELS.resolve("qwen2_moe");
-        Outcome refused = export(golden, model, folder.resolve("merged.gguf"));
+        CommandOutcome refused = export(golden, model, folder.resolve("merged.gguf"));
         assertThat(refused.code()).isEqualTo(1);
         assertThat(refused.err())
                 .contains("config.json: key norm_topk_prob: expected false")
@@ -362,7 +345,7 @@ final class MergeCommandTest {
         Path out = folder.resolve("merged.gguf");
         assertThat(export(golden, golden, folder.resolve("merged"), "--format", "gguf")
                         .err())
-                .contains("expected a name in .gguf");
+                .contains("expected a .gguf file");
         assertThat(export(golden, golden, out, "--format", "onnx").err()).contains("expected hf or gguf, got onnx");
     }
 
@@ -387,7 +370,7 @@ final class MergeCommandTest {
         return adapter;
     }
 
-    private Outcome merge(Path adapter, Path base, Path out, String... further) {
+    private CommandOutcome merge(Path adapter, Path base, Path out, String... further) {
         List<String> command = new ArrayList<>(List.of(
                 "merge",
                 adapter.toString(),
@@ -440,7 +423,7 @@ final class MergeCommandTest {
         for (String quantization : List.of("nf4-double", "int8-128")) {
             Path adapter = trainedOn(golden, quantization);
             Path out = folder.resolve(quantization);
-            Outcome outcome = merge(adapter, golden, out, "--type", "F32");
+            CommandOutcome outcome = merge(adapter, golden, out, "--type", "F32");
             assertThat(outcome.err()).isEmpty();
             assertThat(outcome.code()).isZero();
             assertThat(outcome.json().path("proved").booleanValue()).isTrue();
@@ -469,7 +452,7 @@ final class MergeCommandTest {
     void aGgufBaseOfFloatsIsMergedOntoWhatWasTrainedOn() throws IOException {
         Path golden = MODELS.resolve("qwen3_moe");
         Path out = folder.resolve("merged.gguf");
-        Outcome outcome = merge(trainedOn(golden, "nf4-double"), golden.resolve("model.gguf"), out);
+        CommandOutcome outcome = merge(trainedOn(golden, "nf4-double"), golden.resolve("model.gguf"), out);
         assertThat(outcome.err()).isEmpty();
         assertThat(outcome.json().path("proved").booleanValue()).isTrue();
         try (GgufFile merged = GgufFile.open(out);
@@ -505,7 +488,7 @@ final class MergeCommandTest {
         }
         SafetensorsFile.write(adapter.resolve("adapter_model.safetensors"), entries);
         Path out = folder.resolve("merged.gguf");
-        Outcome outcome = merge(adapter, base, out, "--type", "BF16");
+        CommandOutcome outcome = merge(adapter, base, out, "--type", "BF16");
         assertThat(outcome.err()).isEmpty();
         assertThat(outcome.json().path("proved").booleanValue()).isTrue();
         double error =
@@ -523,7 +506,7 @@ final class MergeCommandTest {
     void whatIsWrongWithAnAdapterOfAQuantizedBaseIsNamed() throws IOException {
         Path golden = MODELS.resolve("starcoder2");
         Path out = folder.resolve("merged");
-        Outcome outcome = merge(trainedOn(golden, "nf9"), golden, out);
+        CommandOutcome outcome = merge(trainedOn(golden, "nf9"), golden, out);
         assertThat(outcome.code()).isEqualTo(1);
         assertThat(outcome.err())
                 .contains("trained-on-nf9/adapter_model.safetensors")
@@ -547,7 +530,7 @@ final class MergeCommandTest {
 
     @Test
     void anAdapterOfAnotherModelIsNamed() {
-        Outcome outcome = run(
+        CommandOutcome outcome = run(
                 "merge",
                 MODELS.resolve("llama2/adapter").toString(),
                 "--base",
@@ -569,7 +552,7 @@ final class MergeCommandTest {
         Files.copy(adapter.resolve("adapter_config.json"), torn.resolve("adapter_config.json"));
         byte[] bytes = Files.readAllBytes(adapter.resolve("adapter_model.safetensors"));
         Files.write(torn.resolve("adapter_model.safetensors"), Arrays.copyOf(bytes, bytes.length / 2));
-        Outcome outcome = run(
+        CommandOutcome outcome = run(
                 "merge",
                 torn.toString(),
                 "--base",
@@ -602,7 +585,7 @@ final class MergeCommandTest {
             }
         }
         SafetensorsFile.write(idle.resolve("adapter_model.safetensors"), entries);
-        Outcome outcome = run(
+        CommandOutcome outcome = run(
                 "merge",
                 idle.toString(),
                 "--base",

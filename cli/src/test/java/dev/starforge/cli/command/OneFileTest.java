@@ -1,11 +1,10 @@
 package dev.starforge.cli.command;
 
+import static dev.starforge.cli.command.CommandOutcome.run;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.starforge.cli.process.ExitCode;
 import java.io.IOException;
-import java.io.PrintWriter;
-import java.io.StringWriter;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -19,7 +18,7 @@ import org.junit.jupiter.params.provider.CsvSource;
 import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.json.JsonMapper;
 
-/** One file of settings for every verb from the repository to the merged model; each takes its own and checks the others. */
+/** One file of settings for every command from the repository to the merged model; each takes its own and checks the others. */
 final class OneFileTest {
     private static final Path GOLDEN = Path.of("..", "golden", "models", "qwen2");
 
@@ -28,18 +27,6 @@ final class OneFileTest {
 
     /** Splits are made by time, so each command has a day of its own. */
     private int day = 10;
-
-    private record Outcome(int code, String out, String err) {}
-
-    private static Outcome run(String... args) {
-        StringWriter out = new StringWriter();
-        StringWriter err = new StringWriter();
-        int code = RootCommand.commandLine()
-                .setOut(new PrintWriter(out))
-                .setErr(new PrintWriter(err))
-                .execute(args);
-        return new Outcome(code, out.toString(), err.toString());
-    }
 
     private void git(String... args) throws IOException, InterruptedException {
         List<String> command = new ArrayList<>(List.of("git", "-c", "user.name=A", "-c", "user.email=a@b.example"));
@@ -107,9 +94,10 @@ final class OneFileTest {
     void theWholeWay() throws IOException {
         String config = file("");
         String repo = folder.resolve("repo").toString();
-        Outcome dataset = run("dataset", "--repo", repo, "--config", config, "--set", "samples.order=dependency");
+        CommandOutcome dataset =
+                run("dataset", "--repo", repo, "--config", config, "--set", "samples.order=dependency");
         assertThat(dataset.code()).as(dataset.err()).isZero();
-        assertThat(dataset.err()).contains("tokenizer: that of " + folder.resolve("model"));
+        assertThat(dataset.err()).contains("tokenizer: " + folder.resolve("model"));
         JsonNode manifest = new JsonMapper().readTree(folder.resolve("data").resolve("manifest.json"));
         assertThat(manifest.path("config").path("samples.span").asString()).isEqualTo("line");
         assertThat(manifest.path("config").path("samples.order").asString()).isEqualTo("dependency");
@@ -117,18 +105,18 @@ final class OneFileTest {
                 .isEqualTo(128);
         assertThat(manifest.path("config").path("splits.train").asDouble()).isEqualTo(60);
 
-        Outcome doctor = run("doctor", "--config", config);
-        assertThat(doctor.out()).contains("all keys known").doesNotContain("FAILS");
-        Outcome train = run("train", "--config", config);
+        CommandOutcome doctor = run("doctor", "--config", config);
+        assertThat(doctor.out()).contains("valid").doesNotContain("FAILS");
+        CommandOutcome train = run("train", "--config", config);
         assertThat(train.code()).as(train.err()).isZero();
         assertThat(train.out()).contains("step 2/2");
         assertThat(Files.readString(folder.resolve("run").resolve("config.yaml")))
                 .contains("    span: line");
         String tuned = folder.resolve("run").toString();
-        Outcome eval = run("eval", "--config", config, "--adapter", tuned, "--samples", "0");
+        CommandOutcome eval = run("eval", "--config", config, "--adapter", tuned, "--samples", "0");
         assertThat(eval.code()).as(eval.err()).isZero();
         assertThat(eval.out()).contains("perplexity");
-        Outcome merge = run("merge", "--config", config);
+        CommandOutcome merge = run("merge", "--config", config);
         assertThat(merge.code()).as(merge.err()).isZero();
         assertThat(merge.out()).contains("proved: true");
         assertThat(folder.resolve("run-merged").resolve("model.safetensors")).isRegularFile();
@@ -147,10 +135,10 @@ final class OneFileTest {
     void everyVerbChecksEverySection(String line, String message) throws IOException {
         String config = file(line + "\n");
         int last = Files.readAllLines(Path.of(config)).size();
-        for (String verb : List.of("dataset", "doctor", "train", "eval", "merge", "tune")) {
-            Outcome outcome = run(verb, "--config", config);
-            assertThat(outcome.code()).as(verb).isEqualTo(ExitCode.WRONG_USE);
-            assertThat(outcome.out() + outcome.err()).as(verb).contains(config + ":" + last + ": " + message);
+        for (String command : List.of("dataset", "doctor", "train", "eval", "merge", "tune")) {
+            CommandOutcome outcome = run(command, "--config", config);
+            assertThat(outcome.code()).as(command).isEqualTo(ExitCode.WRONG_USE);
+            assertThat(outcome.out() + outcome.err()).as(command).contains(config + ":" + last + ": " + message);
         }
     }
 
@@ -158,22 +146,23 @@ final class OneFileTest {
     void aTokenizerIsTrainedWhereTheModelIsNotHere() throws IOException {
         String repo = folder.resolve("repo").toString();
         String out = folder.resolve("out").toString();
-        Outcome missing =
+        CommandOutcome missing =
                 run("dataset", "--repo", repo, "--out", out, "--set", "model.pretrained_model=nobody/nothing");
         assertThat(missing.code()).as(missing.err()).isZero();
         assertThat(missing.err())
                 .contains("a new one of 8,192 tokens is trained, since nobody/nothing is not on this machine")
-                .contains("a model with another vocabulary cannot");
+                .contains("but not a model with another vocabulary");
         assertThat(run("dataset", "--repo", repo, "--config", file(""), "--out", out)
                         .err())
                 .as("settings differ")
                 .contains("was built with splits.train = 85.0, not 60.0");
         // a dataset that is there keeps the tokenizer it was begun with
-        Outcome again = run("dataset", "--repo", repo, "--out", out, "--set", "model.pretrained_model=" + model());
+        CommandOutcome again =
+                run("dataset", "--repo", repo, "--out", out, "--set", "model.pretrained_model=" + model());
         assertThat(again.out()).as(again.err()).contains("up to date");
 
         String scratch = folder.resolve("scratch").toString();
-        Outcome small = run(
+        CommandOutcome small = run(
                 "dataset",
                 "--repo",
                 repo,
@@ -184,7 +173,7 @@ final class OneFileTest {
                 "--set",
                 "model.vocab_size=320");
         assertThat(small.err()).contains("a new one of 320 tokens is trained, for a new model");
-        Outcome other = run(
+        CommandOutcome other = run(
                 "train",
                 "--dataset",
                 out,
@@ -204,7 +193,7 @@ final class OneFileTest {
 
     @Test
     void aShortContextIsNamed() throws IOException {
-        Outcome outcome = run(
+        CommandOutcome outcome = run(
                 "dataset",
                 "--repo",
                 folder.resolve("repo").toString(),
@@ -219,7 +208,7 @@ final class OneFileTest {
 
     @Test
     void mergeNeedsARunOrAFile() {
-        Outcome outcome = run("merge", "--out", folder.resolve("x").toString());
+        CommandOutcome outcome = run("merge", "--out", folder.resolve("x").toString());
         assertThat(outcome.code()).isEqualTo(ExitCode.WRONG_USE);
         assertThat(outcome.err()).contains("Missing required parameter: 'ADAPTER'");
     }

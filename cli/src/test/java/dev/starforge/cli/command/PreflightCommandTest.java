@@ -1,5 +1,6 @@
 package dev.starforge.cli.command;
 
+import static dev.starforge.cli.command.CommandOutcome.run;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.starforge.data.SampleOrigin;
@@ -8,8 +9,6 @@ import dev.starforge.data.TokenShardWriter;
 import dev.starforge.model.file.SafetensorsFile;
 import dev.starforge.text.file.FolderLock;
 import java.io.IOException;
-import java.io.PrintWriter;
-import java.io.StringWriter;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -30,18 +29,6 @@ final class PreflightCommandTest {
     private Path model;
     private Path texts;
 
-    private record Outcome(int code, String out, String err) {}
-
-    private static Outcome run(List<String> args) {
-        StringWriter out = new StringWriter();
-        StringWriter err = new StringWriter();
-        int code = RootCommand.commandLine()
-                .setOut(new PrintWriter(out))
-                .setErr(new PrintWriter(err))
-                .execute(args.toArray(String[]::new));
-        return new Outcome(code, out.toString(), err.toString());
-    }
-
     @BeforeEach
     void aSetUpThatWorks() throws IOException {
         model = Files.createDirectories(folder.resolve("model"));
@@ -52,8 +39,8 @@ final class PreflightCommandTest {
                 folder.resolve("texts.jsonl"), "{\"text\": \"int x = 1;\\nint y = 2;\\n\"}\n".repeat(8));
     }
 
-    private List<String> command(String verb, List<String> settings) {
-        List<String> command = new ArrayList<>(List.of(verb, "--device", "cpu", "--json"));
+    private List<String> command(String name, List<String> settings) {
+        List<String> command = new ArrayList<>(List.of(name, "--device", "cpu", "--json"));
         List<String> all = new ArrayList<>(List.of(
                 "model.pretrained_model=\"" + model + "\"",
                 "model.context_window=64",
@@ -68,7 +55,7 @@ final class PreflightCommandTest {
 
     /** Both refuse, with one text. */
     private void refusedByBoth(String expected, String... settings) {
-        Outcome doctor = run(command("doctor", List.of(settings)));
+        CommandOutcome doctor = run(command("doctor", List.of(settings)));
         assertThat(doctor.code()).as(doctor.out()).isEqualTo(2);
         List<String> failures = new ArrayList<>();
         for (JsonNode finding : new JsonMapper().readTree(doctor.out()).path("findings")) {
@@ -76,7 +63,7 @@ final class PreflightCommandTest {
                 failures.add(finding.path("text").stringValue());
             }
         }
-        Outcome train = run(command("train", List.of(settings)));
+        CommandOutcome train = run(command("train", List.of(settings)));
         assertThat(train.code()).as(train.out()).isIn(1, 2);
         assertThat(train.err()).contains(expected);
         assertThat("starforge: " + failures.getFirst()).isEqualTo(train.err().strip());
@@ -84,10 +71,10 @@ final class PreflightCommandTest {
 
     @Test
     void aSetUpThatWorksIsReadyAndTrained() {
-        Outcome doctor = run(command("doctor", List.of()));
+        CommandOutcome doctor = run(command("doctor", List.of()));
         assertThat(doctor.code()).as(doctor.out()).isLessThan(2);
         assertThat(doctor.out()).contains("measured with steps of the model");
-        Outcome train = run(command("train", List.of()));
+        CommandOutcome train = run(command("train", List.of()));
         assertThat(train.err()).isEmpty();
         assertThat(train.code()).isZero();
     }
@@ -95,7 +82,7 @@ final class PreflightCommandTest {
     @Test
     void whatIsBrokenIsRefusedByBothAlike() throws IOException {
         Path run = folder.resolve("run");
-        refusedByBoth("there is no such model here", "model.pretrained_model=nobody/nothing");
+        refusedByBoth("model not found", "model.pretrained_model=nobody/nothing");
         refusedByBoth("there is no such file", "data.train=\"" + folder.resolve("none.jsonl") + "\"");
         Path misspelt = Files.writeString(folder.resolve("misspelt.jsonl"), "{\"text\": \"a\"}\n{\"txt\": 1}\n");
         refusedByBoth(misspelt + ": line 2: expected ", "data.train=\"" + misspelt + "\"");

@@ -1,5 +1,6 @@
 package dev.starforge.cli.command;
 
+import static dev.starforge.cli.command.CommandOutcome.run;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
@@ -7,36 +8,16 @@ import dev.starforge.cli.hub.FakeHub;
 import dev.starforge.cli.model.Environment;
 import dev.starforge.cli.model.ModelLocator;
 import java.io.IOException;
-import java.io.PrintWriter;
-import java.io.StringWriter;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
-import tools.jackson.databind.JsonNode;
-import tools.jackson.databind.json.JsonMapper;
 
 /** From a hub to a trained adapter, as a user types it. */
 final class PullCommandTest {
     @TempDir
     Path folder;
-
-    private record Outcome(int code, String out, String err) {
-        JsonNode json() {
-            return new JsonMapper().readTree(out);
-        }
-    }
-
-    private static Outcome run(String... args) {
-        StringWriter out = new StringWriter();
-        StringWriter err = new StringWriter();
-        int code = RootCommand.commandLine()
-                .setOut(new PrintWriter(out))
-                .setErr(new PrintWriter(err))
-                .execute(args);
-        return new Outcome(code, out.toString(), err.toString());
-    }
 
     @Test
     void aPulledModelIsTrainedInEightBits() throws IOException {
@@ -48,16 +29,16 @@ final class PullCommandTest {
                         "model.safetensors",
                         "tokenizer.json")) {
             String endpoint = hub.endpoint().toString();
-            Outcome pulled = run("pull", FakeHub.REPO, "--to", model, "--endpoint", endpoint, "--json");
+            CommandOutcome pulled = run("pull", FakeHub.REPO, "--to", model, "--endpoint", endpoint, "--json");
             assertThat(pulled.code()).as(pulled.err()).isZero();
             assertThat(pulled.json().path("files").intValue()).isEqualTo(3);
         }
-        Outcome here = run("pull", FakeHub.REPO, "--to", model, "--offline", "--json");
+        CommandOutcome here = run("pull", FakeHub.REPO, "--to", model, "--offline", "--json");
         assertThat(here.code()).as(here.err()).isZero();
         assertThat(here.json().path("path").stringValue()).isEqualTo(model);
         String texts = "{\"text\": \"" + "def f(x):\\n    return x + 1\\n".repeat(8) + "\"}\n";
         Path sequences = Files.writeString(folder.resolve("texts.jsonl"), texts.repeat(12));
-        Outcome trained = run(
+        CommandOutcome trained = run(
                 "train",
                 "--device=cpu",
                 "--sequences=" + sequences,
@@ -75,7 +56,7 @@ final class PullCommandTest {
 
     @Test
     void withoutANetworkAMissingModelIsAnError() {
-        Outcome outcome = run("pull", "nobody/nothing", "--to", folder.toString(), "--offline");
+        CommandOutcome outcome = run("pull", "nobody/nothing", "--to", folder.toString(), "--offline");
         assertThat(outcome.code()).isEqualTo(1);
         assertThat(outcome.err()).contains("nobody/nothing: is not here").doesNotContain("Exception");
         assertThat(run("pull", "nothing").code()).isEqualTo(2);

@@ -15,8 +15,6 @@ import dev.starforge.tensor.device.Fallback;
 import dev.starforge.tensor.device.Selection;
 import dev.starforge.train.text.Tokenizers;
 import java.io.IOException;
-import java.io.PrintWriter;
-import java.io.StringWriter;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -29,7 +27,6 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.MethodSource;
 import tools.jackson.databind.JsonNode;
-import tools.jackson.databind.json.JsonMapper;
 
 /** Quantized files: of every architecture, byte for byte what llama.cpp makes, and refusals. */
 final class QuantizeCommandTest {
@@ -40,25 +37,12 @@ final class QuantizeCommandTest {
     @TempDir
     Path folder;
 
-    private record Outcome(int code, String out, String err) {
-        JsonNode json() {
-            return new JsonMapper().readTree(out);
-        }
-    }
-
-    private static Outcome run(Path model, String to, Path out, String... more) {
-        StringWriter said = new StringWriter();
-        StringWriter err = new StringWriter();
-        String[] args = Stream.concat(
+    private static CommandOutcome run(Path model, String to, Path out, String... more) {
+        return CommandOutcome.run(Stream.concat(
                         Stream.of(
                                 "quantize", "--model", model.toString(), "--to", to, "--out", out.toString(), "--json"),
                         Stream.of(more))
-                .toArray(String[]::new);
-        int code = RootCommand.commandLine()
-                .setOut(new PrintWriter(said))
-                .setErr(new PrintWriter(err))
-                .execute(args);
-        return new Outcome(code, said.toString(), err.toString());
+                .toArray(String[]::new));
     }
 
     static Stream<Path> models() throws IOException {
@@ -85,7 +69,7 @@ final class QuantizeCommandTest {
     @MethodSource("models")
     void everyArchitectureComputesNearlyTheSameInEightBits(Path model) {
         Path out = folder.resolve("out.gguf");
-        Outcome outcome = run(model, "q8_0", out);
+        CommandOutcome outcome = run(model, "q8_0", out);
         assertThat(outcome.code()).as(outcome.err()).isZero();
         float[] before = logits(model);
         float[] after = logits(out);
@@ -119,7 +103,7 @@ final class QuantizeCommandTest {
     @CsvSource({"q8_0, Q8_0", "q4_0, Q4_0", "q4_k, Q4_K", "q6_k, Q6_K"})
     void blocksAreThoseOfTheGoldens(String to, String golden) {
         Path out = folder.resolve("out.gguf");
-        Outcome outcome = run(GOLDEN.resolve("gguf/micro-F32.gguf"), to, out);
+        CommandOutcome outcome = run(GOLDEN.resolve("gguf/micro-F32.gguf"), to, out);
         assertThat(outcome.code()).as(outcome.err()).isZero();
         int compared = 0;
         try (GgufFile ours = GgufFile.open(out);
@@ -143,7 +127,7 @@ final class QuantizeCommandTest {
     @Test
     void rowsThatAreNoWholeBlocksFallBackAndItIsSaid() {
         Path out = folder.resolve("out.gguf");
-        Outcome outcome = run(GOLDEN.resolve("models/starcoder2"), "q4_k", out);
+        CommandOutcome outcome = run(GOLDEN.resolve("models/starcoder2"), "q4_k", out);
         assertThat(outcome.code()).as(outcome.err()).isZero();
         assertThat(outcome.json().path("fell_back").intValue()).isPositive();
         assertThat(outcome.out()).contains("\"instead_of\" : \"q4_k\"", "\"type\" : \"q5_0\"");
@@ -154,7 +138,7 @@ final class QuantizeCommandTest {
     void whatIsQuantizedIsNotQuantizedAgainUnasked() throws IOException {
         Path model = GOLDEN.resolve("gguf/micro-Q4_0.gguf");
         Path out = folder.resolve("out.gguf");
-        Outcome refused = run(model, "q8_0", out);
+        CommandOutcome refused = run(model, "q8_0", out);
         assertThat(refused.code()).isEqualTo(1);
         assertThat(refused.err()).contains("quantized already", "--allow-requantize");
         try (Stream<Path> left = Files.list(folder)) {
@@ -166,7 +150,7 @@ final class QuantizeCommandTest {
     @Test
     void theSameTypeIsCopied() {
         Path model = GOLDEN.resolve("gguf/micro-Q8_0.gguf");
-        Outcome outcome = run(model, "q8_0", folder.resolve("out.gguf"));
+        CommandOutcome outcome = run(model, "q8_0", folder.resolve("out.gguf"));
         assertThat(outcome.code()).as(outcome.err()).isZero();
         assertThat(outcome.json().path("largest_relative_error").doubleValue()).isZero();
         assertThat(logits(folder.resolve("out.gguf"))).isEqualTo(logits(model));
@@ -176,6 +160,6 @@ final class QuantizeCommandTest {
     void typesAndNamesThatAreNotAreRefused() {
         Path model = GOLDEN.resolve("models/starcoder2");
         assertThat(run(model, "q5_k", folder.resolve("out.gguf")).err()).contains("q4_0, q8_0, q4_k, q6_k, got q5_k");
-        assertThat(run(model, "q8_0", folder.resolve("out.bin")).err()).contains("expected a name in .gguf");
+        assertThat(run(model, "q8_0", folder.resolve("out.bin")).err()).contains("expected a .gguf file");
     }
 }

@@ -1,10 +1,9 @@
 package dev.starforge.cli.command;
 
+import static dev.starforge.cli.command.CommandOutcome.run;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import java.io.IOException;
-import java.io.PrintWriter;
-import java.io.StringWriter;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -13,25 +12,13 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What {@code train} wrote, as every verb takes it: a run of a whole model, and one of an adapter for it. */
+/** What {@code train} wrote, as every command takes it: a run of a whole model, and one of an adapter for it. */
 final class RunAsModelTest {
     @TempDir
     static Path folder;
 
     private static String whole;
     private static String adapted;
-
-    private record Outcome(int code, String out, String err) {}
-
-    private static Outcome run(String... args) {
-        StringWriter out = new StringWriter();
-        StringWriter err = new StringWriter();
-        int code = RootCommand.commandLine()
-                .setOut(new PrintWriter(out))
-                .setErr(new PrintWriter(err))
-                .execute(args);
-        return new Outcome(code, out.toString(), err.toString());
-    }
 
     @BeforeAll
     static void train() throws IOException {
@@ -61,7 +48,7 @@ final class RunAsModelTest {
     private static void train(List<String> command, String model, String output) {
         List<String> all = new ArrayList<>(command);
         all.addAll(List.of("--set", "model.pretrained_model=" + model, "--output", output));
-        Outcome outcome = run(all.toArray(String[]::new));
+        CommandOutcome outcome = run(all.toArray(String[]::new));
         assertThat(outcome.code()).as(outcome.err()).isZero();
     }
 
@@ -69,7 +56,7 @@ final class RunAsModelTest {
         List<String> all = new ArrayList<>(List.of("generate"));
         all.addAll(List.of(args));
         all.addAll(List.of("--prompt", "def f(", "--max-tokens", "12", "--ids", "--device", "reference"));
-        Outcome outcome = run(all.toArray(String[]::new));
+        CommandOutcome outcome = run(all.toArray(String[]::new));
         assertThat(outcome.code()).as(outcome.err()).isZero();
         return outcome.out();
     }
@@ -100,7 +87,7 @@ final class RunAsModelTest {
         String logits = folder.resolve("logits").toString();
         assertThat(run("logits", adapted, "--ids", "1,2", "--out", logits).code())
                 .isZero();
-        Outcome timed = run(
+        CommandOutcome timed = run(
                 "bench",
                 adapted,
                 "--device",
@@ -117,7 +104,7 @@ final class RunAsModelTest {
         assertThat(run("export", whole, "--out", gguf).code()).isZero();
         assertThat(generated(gguf)).isEqualTo(generated(whole));
         String merged = folder.resolve("merged").toString();
-        Outcome outcome = run("merge", adapted, "--out", merged);
+        CommandOutcome outcome = run("merge", adapted, "--out", merged);
         assertThat(outcome.code()).as(outcome.err()).isZero();
         assertThat(generated(merged)).isEqualTo(generated(adapted));
     }
@@ -130,10 +117,10 @@ final class RunAsModelTest {
                 .contains("`starforge generate " + whole + "` takes it as the model");
         assertThat(run("generate", adapted, "--adapter", adapted, "--prompt", "x"))
                 .satisfies(outcome -> assertThat(outcome.code()).isEqualTo(2))
-                .satisfies(outcome -> assertThat(outcome.err()).contains("is an adapter already"));
+                .satisfies(outcome -> assertThat(outcome.err()).contains("is already an adapter"));
         assertThat(run("generate", whole, "--base", whole, "--prompt", "x"))
                 .satisfies(outcome -> assertThat(outcome.code()).isEqualTo(2))
-                .satisfies(outcome -> assertThat(outcome.err()).contains("is a whole model; leave it out"));
+                .satisfies(outcome -> assertThat(outcome.err()).contains("is a complete model, not an adapter"));
         assertThat(run("generate", adapted, "--base", adapted, "--prompt", "x").err())
                 .contains("is an adapter, so nothing can be put on it", "`starforge merge");
     }
@@ -156,10 +143,10 @@ final class RunAsModelTest {
                         moved.toString(),
                         "--out",
                         folder.resolve("never").toString()))) {
-            Outcome outcome = run(args.toArray(String[]::new));
+            CommandOutcome outcome = run(args.toArray(String[]::new));
             assertThat(outcome.code()).isEqualTo(1);
             assertThat(outcome.err())
-                    .contains("its base was not found: somebody/some-model: there is no such model here")
+                    .contains("its base was not found: somebody/some-model: model not found")
                     .contains("Give it with --base MODEL");
         }
         assertThat(folder.resolve("never")).doesNotExist();

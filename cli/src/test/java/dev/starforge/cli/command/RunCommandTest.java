@@ -82,7 +82,7 @@ final class RunCommandTest {
                 .contains("/fim: expected a text with <cursor>")
                 .contains(">>> " + generated("--fim", "return ", " + b"))
                 .contains("... " + generated("--token-healing", "--prompt", "def add(a, b):\n    return a"))
-                .contains("there is no /nonsense; /help shows what there is")
+                .contains("unknown command /nonsense; /help lists commands")
                 .doesNotContain("never read");
     }
 
@@ -90,7 +90,7 @@ final class RunCommandTest {
     void anEmptyPipeIsRefused() {
         Outcome outcome = run(false, "\n");
         assertThat(outcome.code()).isEqualTo(1);
-        assertThat(outcome.err()).contains("the text is empty");
+        assertThat(outcome.err()).contains("the prompt is empty");
     }
 
     @Test

@@ -1,10 +1,9 @@
 package dev.starforge.cli.command;
 
+import static dev.starforge.cli.command.CommandOutcome.run;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import java.io.IOException;
-import java.io.PrintWriter;
-import java.io.StringWriter;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -16,22 +15,10 @@ import org.junit.jupiter.api.io.TempDir;
 import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.json.JsonMapper;
 
-/** From texts to a new model, an adapter for it, a merged model and figures, by the verbs alone. */
+/** From texts to a new model, an adapter for it, a merged model and figures, by the commands alone. */
 final class TrainCommandTest {
     @TempDir
     Path folder;
-
-    private record Outcome(int code, String out, String err) {}
-
-    private static Outcome run(List<String> args) {
-        StringWriter out = new StringWriter();
-        StringWriter err = new StringWriter();
-        int code = RootCommand.commandLine()
-                .setOut(new PrintWriter(out))
-                .setErr(new PrintWriter(err))
-                .execute(args.toArray(String[]::new));
-        return new Outcome(code, out.toString(), err.toString());
-    }
 
     private Path texts(String name, int count) throws IOException {
         StringBuilder lines = new StringBuilder();
@@ -49,7 +36,7 @@ final class TrainCommandTest {
         return Files.writeString(folder.resolve(name), lines);
     }
 
-    private List<String> command(String verb, String... further) throws IOException {
+    private List<String> command(String name, String... further) throws IOException {
         Path config = Files.writeString(
                 folder.resolve("train.yaml"), """
                     model: {hidden_size: 64, num_hidden_layers: 1, num_attention_heads: 2, num_key_value_heads: 1, vocab_size: 320,
@@ -60,7 +47,7 @@ final class TrainCommandTest {
                     training: {max_steps: 25, eval_steps: 10, samples: 1}
                     device: {force: cpu}
                     """.formatted(texts("train.jsonl", 30), texts("held-out.jsonl", 4)));
-        List<String> command = new ArrayList<>(List.of(verb, "--config", config.toString()));
+        List<String> command = new ArrayList<>(List.of(name, "--config", config.toString()));
         command.addAll(List.of(further));
         return command;
     }
@@ -68,7 +55,7 @@ final class TrainCommandTest {
     @Test
     void theWholeWay() throws IOException {
         Path first = folder.resolve("first");
-        Outcome outcome = run(
+        CommandOutcome outcome = run(
                 command("train", "--set", "model.pretrained_model=scratch", "--output", first.toString(), "--json"));
         assertThat(outcome.err()).isEmpty();
         assertThat(outcome.code()).isZero();
@@ -173,7 +160,7 @@ final class TrainCommandTest {
     /** Evaluations and samples between and after the steps are not among the operations of a step. */
     @Test
     void aProfileIsOfStepsAlone() throws IOException {
-        Outcome outcome = run(command(
+        CommandOutcome outcome = run(command(
                 "train",
                 "--set",
                 "model.pretrained_model=scratch",
@@ -206,7 +193,7 @@ final class TrainCommandTest {
 
     @Test
     void printsTheEffectiveSettings() throws IOException {
-        Outcome outcome = run(command(
+        CommandOutcome outcome = run(command(
                 "train",
                 "--set",
                 "model.pretrained_model=scratch",
@@ -228,7 +215,7 @@ final class TrainCommandTest {
 
     @Test
     void aWrongSettingIsOneLineAndCodeTwo() throws IOException {
-        Outcome outcome = run(command("train", "--set", "training.max_step=3"));
+        CommandOutcome outcome = run(command("train", "--set", "training.max_step=3"));
         assertThat(outcome.code()).isEqualTo(2);
         assertThat(outcome.err())
                 .isEqualToIgnoringNewLines(
@@ -238,18 +225,18 @@ final class TrainCommandTest {
 
     @Test
     void aDeviceThatIsNotThereIsAnError() throws IOException {
-        Outcome outcome = run(command("train", "--device", "mps", "--set", "model.pretrained_model=scratch"));
+        CommandOutcome outcome = run(command("train", "--device", "mps", "--set", "model.pretrained_model=scratch"));
         assertThat(outcome.code()).isEqualTo(1);
         assertThat(outcome.err()).contains("metal");
     }
 
     @Test
     void theDoctorSaysReadyOrNot() throws IOException {
-        Outcome ready = run(command("doctor", "--set", "model.pretrained_model=scratch", "--json"));
+        CommandOutcome ready = run(command("doctor", "--set", "model.pretrained_model=scratch", "--json"));
         assertThat(ready.code()).isZero();
         assertThat(new JsonMapper().readTree(ready.out()).path("ready").stringValue())
                 .isEqualTo("ready");
-        Outcome missing = run(command("doctor"));
+        CommandOutcome missing = run(command("doctor"));
         assertThat(missing.code()).isEqualTo(2);
         assertThat(missing.out())
                 .contains("FAILS    model")
@@ -259,7 +246,7 @@ final class TrainCommandTest {
         assertThat(missing.out())
                 .containsPattern("time +3.0B on this .*: about .* tokens/s")
                 .containsPattern("versions +starforge .* \\(Java ");
-        Outcome endless = run(command(
+        CommandOutcome endless = run(command(
                 "doctor",
                 "--set",
                 "model.pretrained_model=scratch",
@@ -272,7 +259,7 @@ final class TrainCommandTest {
                 .containsPattern(
                         "warning +time .* take about \\d+ days; use a GPU, or a model of \\S+, which takes a day")
                 .endsWith("ready, with warnings" + System.lineSeparator());
-        Outcome wrong = run(command("doctor", "--set", "training.seed=x"));
+        CommandOutcome wrong = run(command("doctor", "--set", "training.seed=x"));
         assertThat(wrong.code()).isEqualTo(2);
         assertThat(wrong.out()).contains("FAILS    settings");
     }
@@ -306,18 +293,18 @@ final class TrainCommandTest {
                 folder.resolve("talked").toString(),
                 "--device",
                 "cpu");
-        Outcome without = run(train);
+        CommandOutcome without = run(train);
         assertThat(without.code()).isEqualTo(1);
         assertThat(without.err()).contains("has no chat template, and data with messages needs one");
         Files.writeString(
                 model.resolve("chat_template.jinja"),
                 "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
                         + "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}");
-        Outcome shown =
+        CommandOutcome shown =
                 run(List.of("dataset", "--out", data.toString(), "--preview", "1", "--tokenizer", model.toString()));
         assertThat(shown.err()).isEmpty();
         assertThat(shown.out()).contains("<|im_start|>user\nsum<|im_end|>\n<|im_start|>assistant\n⟦a + b⟧⟦<|im_end|>⟧");
-        Outcome outcome = run(train);
+        CommandOutcome outcome = run(train);
         assertThat(outcome.err()).isEmpty();
         assertThat(outcome.code()).isZero();
         assertThat(outcome.out()).contains("step 2/2");
@@ -325,7 +312,8 @@ final class TrainCommandTest {
 
     @Test
     void theDoctorLooksAtARepository() throws IOException {
-        Outcome here = run(command("doctor", "--set", "model.pretrained_model=scratch", "--repo", folder.toString()));
+        CommandOutcome here =
+                run(command("doctor", "--set", "model.pretrained_model=scratch", "--repo", folder.toString()));
         assertThat(here.code()).isEqualTo(2);
         assertThat(here.out()).containsPattern("FAILS +repository .*is not a git repository");
     }
@@ -347,11 +335,11 @@ final class TrainCommandTest {
         assertThat(run(command("eval", "--set", base, "--set", "quantization.load_in_8bit=true", "--samples", "0"))
                         .code())
                 .isZero();
-        Outcome plain =
+        CommandOutcome plain =
                 run(command("eval", "--set", base, "--set", "device.attention=plain", "--samples", "0", "--json"));
         assertThat(plain.code()).isZero();
         assertThat(plain.err()).contains("Attention runs as its expansion on cpu");
-        Outcome outcome = run(command("eval", "--set", base, "--set", "device.attention=flash"));
+        CommandOutcome outcome = run(command("eval", "--set", base, "--set", "device.attention=flash"));
         assertThat(outcome.code()).isEqualTo(2);
         assertThat(outcome.err()).contains("device.attention");
     }
@@ -359,9 +347,9 @@ final class TrainCommandTest {
     @Test
     void mergingTakesNoFlagsThatItWouldIgnore() {
         for (String flag : List.of("--weights=bf16", "--dtype=bf16", "--kv-dtype=F16", "--no-fallback", "--exact")) {
-            Outcome outcome = run(List.of("merge", "run", "--out", "merged", flag));
+            CommandOutcome outcome = run(List.of("merge", "run", "--out", "merged", flag));
             assertThat(outcome.code()).isEqualTo(2);
-            assertThat(outcome.err()).contains("there is no option " + flag);
+            assertThat(outcome.err()).contains("unknown option " + flag);
         }
     }
 }

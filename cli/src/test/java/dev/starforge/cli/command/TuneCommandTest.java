@@ -1,10 +1,9 @@
 package dev.starforge.cli.command;
 
+import static dev.starforge.cli.command.CommandOutcome.run;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import java.io.IOException;
-import java.io.PrintWriter;
-import java.io.StringWriter;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import org.junit.jupiter.api.Test;
@@ -18,34 +17,22 @@ final class TuneCommandTest {
     @TempDir
     Path folder;
 
-    private record Outcome(int code, String out, String err) {}
-
-    private static Outcome run(String... args) {
-        StringWriter out = new StringWriter();
-        StringWriter err = new StringWriter();
-        int code = RootCommand.commandLine()
-                .setOut(new PrintWriter(out))
-                .setErr(new PrintWriter(err))
-                .execute(args);
-        return new Outcome(code, out.toString(), err.toString());
-    }
-
     @Test
     void refusesWhatContradictsItself() {
-        Outcome both = run("tune", "--minutes", "5", "--epochs", "1");
+        CommandOutcome both = run("tune", "--minutes", "5", "--epochs", "1");
         assertThat(both.code()).isEqualTo(2);
-        assertThat(both.err()).contains("--minutes and --epochs").contains("give one of them");
-        Outcome none = run("tune", "--minutes", "0");
+        assertThat(both.err()).contains("--minutes and --epochs cannot be combined");
+        CommandOutcome none = run("tune", "--minutes", "0");
         assertThat(none.code()).isEqualTo(2);
         assertThat(none.err()).contains("--minutes: expected more than 0");
-        Outcome whole = run("tune", "--model", MODEL, "--set", "quantization.lora_enabled=false");
+        CommandOutcome whole = run("tune", "--model", MODEL, "--set", "quantization.lora_enabled=false");
         assertThat(whole.code()).isEqualTo(2);
         assertThat(whole.err()).contains("tune trains an adapter");
     }
 
     @Test
     void saysThatThereIsNoRepository() {
-        Outcome outcome = run("tune", "--model", MODEL, "--device", "cpu", "--repo", folder.toString());
+        CommandOutcome outcome = run("tune", "--model", MODEL, "--device", "cpu", "--repo", folder.toString());
         assertThat(outcome.code()).isEqualTo(1);
         assertThat(outcome.err()).contains(folder.toString()).contains("git repository");
         assertThat(folder).isEmptyDirectory();
@@ -70,7 +57,7 @@ final class TuneCommandTest {
     @Test
     void asksBeforeLongWork() throws IOException, InterruptedException {
         makeRepository();
-        Outcome outcome =
+        CommandOutcome outcome =
                 run("tune", "--model", MODEL, "--device", "cpu", "--repo", folder.toString(), "--minutes", "30");
         assertThat(outcome.err()).contains("about 30 min").contains("--yes");
         assertThat(outcome.code()).isEqualTo(2);
@@ -82,7 +69,7 @@ final class TuneCommandTest {
     void writesWhereItIsTold() throws IOException, InterruptedException {
         makeRepository();
         Path elsewhere = folder.resolve("elsewhere");
-        Outcome outcome = run(
+        CommandOutcome outcome = run(
                 "tune",
                 "--model",
                 MODEL,

@@ -68,7 +68,7 @@ final class ModelStoreTest {
     @ValueSource(strings = {"../outside", "a/../../outside", "", ".", "a/..", "a/folder/config.json"})
     void namesStayInTheStore(String name) {
         assertThat(store.find(name)).isEmpty();
-        assertThatThrownBy(() -> store.remove(name)).hasMessageContaining("there is no such model");
+        assertThatThrownBy(() -> store.remove(name)).hasMessageContaining("model not found");
         assertThat(folder.resolve("outside/config.json")).exists();
     }
 

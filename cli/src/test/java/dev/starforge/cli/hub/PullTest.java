@@ -192,7 +192,7 @@ final class PullTest {
     @CsvSource({
         "401, Accept the conditions at ENDPOINT/someone/tiny",
         "403, Accept the conditions at ENDPOINT/someone/tiny",
-        "404, there is no such model",
+        "404, revision or file not found",
         "418, got 418",
     })
     void refusalsSayWhatToDo(int status, String said) {
@@ -221,7 +221,7 @@ final class PullTest {
         assertThatThrownBy(() -> pull("*.bin")).hasMessageContaining("pytorch_model.bin: is a pickle");
         try (FakeHub only = new FakeHub().with("pytorch_model.bin", "pickle")) {
             Pull pull = pull(Optional.empty(), ProxySelector.of(null), only.endpoint());
-            assertThatThrownBy(pull::wanted).hasMessageContaining("its weights are pickles");
+            assertThatThrownBy(pull::wanted).hasMessageContaining("the weights are pickle files");
         }
     }
 
@@ -229,7 +229,7 @@ final class PullTest {
     @ValueSource(strings = {"../model.safetensors", "a/../../b.safetensors", "/etc/b.safetensors", "a\\b.safetensors"})
     void namesThatLeadElsewhereAreRefused(String name) {
         fake.with(name, "x");
-        assertRefused("stays in its folder");
+        assertRefused("inside the folder");
     }
 
     @Test
@@ -246,7 +246,7 @@ final class PullTest {
         pull("*Q8_0*");
         assertThat(folder.resolve("b-Q8_0.gguf")).hasContent("b");
         assertThat(folder.resolve("a-Q4_0.gguf")).doesNotExist();
-        assertThatThrownBy(() -> pull("*.nothing")).hasMessageContaining("leaves nothing of");
+        assertThatThrownBy(() -> pull("*.nothing")).hasMessageContaining("matches none of");
     }
 
     @Test

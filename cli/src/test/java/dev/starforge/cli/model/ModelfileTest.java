@@ -40,15 +40,15 @@ final class ModelfileTest {
                 .contains("PARAMETER stop \"<|endoftext|>\"\n")
                 .contains("PARAMETER stop \"<file_sep>\"\n");
 
-        assertThat(run(1, "export", gguf.toString(), "--ollama")).contains("Modelfile: is there already");
+        assertThat(run(1, "export", gguf.toString(), "--ollama")).contains("Modelfile already exists");
         Path second = folder.resolve("second.gguf");
         assertThat(run(2, "export", GOLDEN.toString(), "--out", second.toString(), "--device", "cpu", "--ollama"))
-                .contains("--ollama " + modelfile + ": is there already");
+                .contains("--ollama " + modelfile + " already exists");
         assertThat(second).as("refused before the work").doesNotExist();
         Files.delete(modelfile);
         assertThat(run(0, "export", gguf.toString(), "--ollama")).contains("modelfile: ");
         assertThat(modelfile).isNotEmptyFile();
-        assertThat(run(2, "export", GOLDEN.toString(), "--ollama")).contains("is a folder; --out NAME.gguf");
+        assertThat(run(2, "export", GOLDEN.toString(), "--ollama")).contains("is a folder; pass --out NAME.gguf");
         assertThat(run(2, "export", GOLDEN.toString())).contains("Missing required option: '--out=FILE'");
     }
 }

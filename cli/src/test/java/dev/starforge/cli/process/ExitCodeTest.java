@@ -18,7 +18,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** The same kind of error ends every verb in the same way, with a sentence and without anything left behind. */
+/** The same kind of error ends every command in the same way, with a sentence and without anything left behind. */
 final class ExitCodeTest {
     private static final Path MODELS = Path.of("..", "golden", "models");
     private static final String MODEL = MODELS.resolve("llama2").toString();
@@ -117,12 +117,12 @@ final class ExitCodeTest {
         Files.writeString(dataset.resolve("manifest.json"), deep);
         expect(ExitCode.FAILED, "dataset", "--out", dataset.toString(), "--preview");
         Path settings = Files.writeString(folder.resolve("deep.yaml"), "a: " + "[".repeat(200_000));
-        for (String verb : List.of("doctor", "eval", "train")) {
+        for (String command : List.of("doctor", "eval", "train")) {
             StringWriter out = new StringWriter();
             int code = RootCommand.commandLine()
                     .setOut(new PrintWriter(out))
                     .setErr(new PrintWriter(out))
-                    .execute(verb, "--config", settings.toString());
+                    .execute(command, "--config", settings.toString());
             assertThat(code).isEqualTo(ExitCode.WRONG_USE);
             assertThat(out.toString()).contains("deep.yaml:1: is not YAML: expected at most 64 levels of nesting");
         }
@@ -130,19 +130,19 @@ final class ExitCodeTest {
 
     @Test
     void whatNoFlagIs() throws IOException {
-        for (String verb : RootCommand.commandLine().getSubcommands().keySet()) {
-            expect(ExitCode.WRONG_USE, verb, "--no-such-flag");
+        for (String command : RootCommand.commandLine().getSubcommands().keySet()) {
+            expect(ExitCode.WRONG_USE, command, "--no-such-flag");
         }
-        expect(ExitCode.WRONG_USE, "no-such-verb");
+        expect(ExitCode.WRONG_USE, "no-such-command");
         expect(ExitCode.WRONG_USE);
     }
 
     @Test
     void whatNoSettingIs() throws IOException {
-        for (String verb : List.of("eval", "train")) {
-            expect(ExitCode.WRONG_USE, verb, "--config", config.toString());
-            expect(ExitCode.WRONG_USE, verb, "--config", out("none.yaml"));
-            expect(ExitCode.WRONG_USE, verb, "--set", "training.sed=1");
+        for (String command : List.of("eval", "train")) {
+            expect(ExitCode.WRONG_USE, command, "--config", config.toString());
+            expect(ExitCode.WRONG_USE, command, "--config", out("none.yaml"));
+            expect(ExitCode.WRONG_USE, command, "--set", "training.sed=1");
         }
         String repository = Path.of("..").toString();
         expect(ExitCode.WRONG_USE, "dataset", "--repo", repository, "--out", out("a"), "--config", config.toString());

@@ -57,7 +57,7 @@ final class LiveRunTest {
         Files.writeString(folder.resolve("samples.json"), "{\"samples\":[{\"prompt\":\"def\",\"before\":\"x\"}]}");
         Terminal terminal = new Terminal();
         LiveRun run = LiveRun.start(0, terminal, () -> 0, "models/tiny", folder);
-        URI page = URI.create(terminal.told.getFirst().replace("watch it at ", ""));
+        URI page = URI.create(terminal.told.getFirst().replace("live at ", ""));
         List<JsonNode> values;
         try (HttpClient client = HttpClient.newHttpClient()) {
             var stream = client.send(
