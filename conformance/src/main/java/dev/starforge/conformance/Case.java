@@ -82,17 +82,18 @@ record Case(Op op, List<Input> inputs, String note) {
     }
 
     /** The inputs' elements; the reference makes those that are another operation's output. */
-    Host[] values(Device reference) {
+    HostTensor[] values(Device reference) {
         long seed = seed();
-        Host[] values = new Host[inputs.size()];
+        HostTensor[] values = new HostTensor[inputs.size()];
         for (int i = 0; i < values.length; i++) {
             int site = i;
             Spec spec = inputs.get(i).spec();
             values[i] = switch (inputs.get(i).source()) {
-                case Source.Drawn drawn -> Host.of(spec, e -> drawn.draw().value(e, bell(seed, site, e)));
-                case Source.Listed listed -> Host.of(spec, e -> listed.values().get(e));
+                case Source.Drawn drawn -> HostTensor.of(spec, e -> drawn.draw().value(e, bell(seed, site, e)));
+                case Source.Listed listed ->
+                    HostTensor.of(spec, e -> listed.values().get(e));
                 case Source.Made made ->
-                    Runs.plain(reference, made.by(), Arrays.copyOf(values, made.inputs()))[made.output()];
+                    OpRunner.plain(reference, made.by(), Arrays.copyOf(values, made.inputs()))[made.output()];
             };
         }
         return values;

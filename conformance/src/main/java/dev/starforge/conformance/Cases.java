@@ -64,7 +64,7 @@ final class Cases {
     static List<Case> all() {
         List<Case> all = new ArrayList<>(new Cases().cases);
         for (DType type : List.of(DType.F16, DType.BF16)) {
-            new Cases().cases.forEach(c -> Typed.in(type, c).ifPresent(all::add));
+            new Cases().cases.forEach(c -> TypedCases.in(type, c).ifPresent(all::add));
         }
         return List.copyOf(all);
     }
@@ -484,15 +484,15 @@ final class Cases {
         add(new Plain.Unpick(67), x(517, 7), randomChoices(517, 7, 67));
         add(new Plain.Unpick(5), x(0, 3), choices(3));
         add(new Plain.Unpick(7), x(5, 0), randomChoices(5, 0, 7));
-        Ragged ragged = Ragged.of(4, 0, new int[] {5, 3}, new int[] {0, 0}, new int[] {1, 10});
+        RaggedBatch ragged = RaggedBatch.of(4, 0, new int[] {5, 3}, new int[] {0, 0}, new int[] {1, 10});
         mask(0, 4, 3, ragged);
         mask(3, 4, 2, ragged);
-        mask(0, 1, 1, Ragged.of(1, 0, new int[] {7, 0}, new int[] {11, 0}));
-        mask(5, 16, 2, Ragged.of(16, 5, new int[] {1, 20}, new int[] {13, 0}));
-        mask(0, 4, 2, Ragged.of(4, 0));
+        mask(0, 1, 1, RaggedBatch.of(1, 0, new int[] {7, 0}, new int[] {11, 0}));
+        mask(5, 16, 2, RaggedBatch.of(16, 5, new int[] {1, 20}, new int[] {13, 0}));
+        mask(0, 4, 2, RaggedBatch.of(4, 0));
     }
 
-    private void mask(int window, int block, int heads, Ragged ragged) {
+    private void mask(int window, int block, int heads, RaggedBatch ragged) {
         List<Input> inputs = new ArrayList<>(List.of(g(heads, ragged.queries(), ragged.keys())));
         inputs.addAll(ragged.layout());
         cases.add(new Case(new Plain.Mask(window, block), inputs, ragged.toString()));
@@ -878,7 +878,7 @@ final class Cases {
         attendInt8(0, 16, 4, 2, 16, new int[] {1, 130}, new int[] {7, 0}, new int[] {1, 3});
         attendInt8(11, 16, 4, 1, 64, new int[] {1, 67}, new int[] {13, 5});
         attendInt8(0, 16, 4, 1, 130, new int[] {1, 33}, new int[] {1, 3});
-        Ragged poisoned = Ragged.of(4, 3, new int[] {5, 0}, new int[] {1, 9});
+        RaggedBatch poisoned = RaggedBatch.of(4, 3, new int[] {5, 0}, new int[] {1, 9});
         Case.Draw cache = poisoned.cache(2 * 16, Double.NaN);
         attend(
                 "NaN in unseen rows",
@@ -891,7 +891,7 @@ final class Cases {
 
     /** So many queries that a GPU takes them in tiles, in the type of the cache. */
     private void tiles(DType type, int window, int d, int[]... sequences) {
-        Ragged ragged = Ragged.of(16, window, sequences);
+        RaggedBatch ragged = RaggedBatch.of(16, window, sequences);
         Input cache = drawn(ragged.cache(d), type, ragged.rows(), 1, d);
         List<Input> inputs = new ArrayList<>(List.of(drawn(NORMAL, type, ragged.queries(), 2, d), cache, cache));
         inputs.addAll(ragged.layout());
@@ -907,16 +907,16 @@ final class Cases {
     }
 
     private void gradientTiles(DType type, int window, int block, int heads, int kvHeads, int d, int[]... sequences) {
-        Ragged ragged = Ragged.of(block, window, sequences);
+        RaggedBatch ragged = RaggedBatch.of(block, window, sequences);
         Input cache = drawn(ragged.cache(kvHeads * d), DType.F32, ragged.rows(), kvHeads, d);
         List<Input> inputs = new ArrayList<>(List.of(x(ragged.queries(), heads, d), cache, cache));
         inputs.addAll(ragged.layout());
         Fused.Attention op = new Fused.Attention((float) (1 / Math.sqrt(d)), window, block);
-        cases.add(Typed.as(type, gradient(op, inputs, ragged.toString())));
+        cases.add(TypedCases.as(type, gradient(op, inputs, ragged.toString())));
     }
 
     private void attend(DType type, int window, int block, int heads, int kvHeads, int d, int[]... sequences) {
-        Ragged ragged = Ragged.of(block, window, sequences);
+        RaggedBatch ragged = RaggedBatch.of(block, window, sequences);
         Input cache = drawn(ragged.cache(kvHeads * d), type, ragged.rows(), kvHeads, d);
         boolean gradient = type == DType.F32 && ragged.queries() <= 30;
         boolean choice = window != 1 && ragged.queries() > 1; // one key has probability 1 whatever q and k are
@@ -926,7 +926,7 @@ final class Cases {
 
     /** Codes all over their range; what no query sees has codes and scales, too. */
     private void attendInt8(int window, int block, int heads, int kvHeads, int d, int[]... sequences) {
-        Ragged ragged = Ragged.of(block, window, sequences);
+        RaggedBatch ragged = RaggedBatch.of(block, window, sequences);
         Input codes = drawn((i, n) -> Math.clamp(Math.rint(45 * n), -127, 127), DType.I8, ragged.rows(), kvHeads, d);
         Input scales = drawn((i, n) -> (0.5 + Math.abs(n)) / 45, DType.F16, ragged.rows(), kvHeads);
         List<Input> inputs = new ArrayList<>(List.of(x(ragged.queries(), heads, d), codes, codes));
@@ -961,7 +961,7 @@ final class Cases {
         }
     }
 
-    private void attend(String note, Ragged ragged, Fused.Attention op, int heads, Input k, Input v) {
+    private void attend(String note, RaggedBatch ragged, Fused.Attention op, int heads, Input k, Input v) {
         int n = ragged.queries();
         long d = k.spec().shape().dim(2);
         List<Input> inputs = new ArrayList<>(List.of(k.gradient() ? g(n, heads, d) : x(n, heads, d), k, v));

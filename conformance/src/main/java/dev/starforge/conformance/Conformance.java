@@ -45,7 +45,7 @@ final class Conformance {
     private final Device twin;
     private final Device reference;
     private @Nullable Prepared prepared;
-    private Host @Nullable [] own;
+    private HostTensor @Nullable [] own;
 
     /**
      * @param backend whose devices these are
@@ -96,7 +96,7 @@ final class Conformance {
         return checks;
     }
 
-    /** Runs one check; throws {@link Failure} if the device does not pass. */
+    /** Runs one check; throws {@link ConformanceFailure} if the device does not pass. */
     void run(Check check, Case c) {
         try {
             switch (check) {
@@ -107,7 +107,7 @@ final class Conformance {
                 case GRADIENT -> gradient(c);
             }
         } catch (RuntimeException thrown) {
-            throw new Failure("threw " + thrown, thrown);
+            throw new ConformanceFailure("threw " + thrown, thrown);
         }
     }
 
@@ -117,8 +117,8 @@ final class Conformance {
 
     private Prepared prepared(Case c) {
         if (prepared == null || prepared.of != c) {
-            Host[] in = c.values(reference);
-            Host[] expected = Runs.plain(reference, c.op(), in);
+            HostTensor[] in = c.values(reference);
+            HostTensor[] expected = OpRunner.plain(reference, c.op(), in);
             prepared = new Prepared(c, in, expected, Tolerances.errors(reference, c.op(), in, expected));
             own = null;
         }
@@ -126,16 +126,16 @@ final class Conformance {
     }
 
     /** What the device computes itself. */
-    private Host[] own(Case c) {
-        Host[] in = prepared(c).in;
+    private HostTensor[] own(Case c) {
+        HostTensor[] in = prepared(c).in;
         if (own == null) {
-            own = Runs.eager(device, Fallback.FORBIDDEN, c.op(), in);
+            own = OpRunner.eager(device, Fallback.FORBIDDEN, c.op(), in);
         }
         return own;
     }
 
-    private static boolean finite(Host... values) {
-        for (Host value : values) {
+    private static boolean finite(HostTensor... values) {
+        for (HostTensor value : values) {
             for (int i = 0; i < value.size(); i++) {
                 if (!Double.isFinite(value.at(i))) {
                     return false;
@@ -150,24 +150,24 @@ final class Conformance {
         if (supported(c)) {
             known.compare("aligned", guarded(device, c.op(), known.in, ALIGNED, 1)[0], 1);
         } else {
-            known.compare("expanded", Runs.eager(device, Fallback.QUIET, c.op(), known.in), Tolerances.EXPANSION);
+            known.compare("expanded", OpRunner.eager(device, Fallback.QUIET, c.op(), known.in), Tolerances.EXPANSION);
         }
     }
 
     private void repeat(Case c) {
-        Host[] in = prepared(c).in;
+        HostTensor[] in = prepared(c).in;
         if (!supported(c)) {
-            Host[] once = Runs.eager(device, Fallback.QUIET, c.op(), in);
-            same("the second run", once, Runs.eager(device, Fallback.QUIET, c.op(), in));
-            same(twin.name() + " opened a second time", once, Runs.eager(twin, Fallback.QUIET, c.op(), in));
+            HostTensor[] once = OpRunner.eager(device, Fallback.QUIET, c.op(), in);
+            same("the second run", once, OpRunner.eager(device, Fallback.QUIET, c.op(), in));
+            same(twin.name() + " opened a second time", once, OpRunner.eager(twin, Fallback.QUIET, c.op(), in));
             return;
         }
-        Host[][] runs = guarded(device, c.op(), in, SHIFTED, records() ? 4 : 2);
+        HostTensor[][] runs = guarded(device, c.op(), in, SHIFTED, records() ? 4 : 2);
         same("the second run", runs[0], runs[1]);
         for (int run = 2; run < runs.length; run++) {
             same(run == 2 ? "the recorded run" : "the replayed run", runs[0], runs[run]);
         }
-        same(twin.name() + " opened a second time", own(c), Runs.plain(twin, c.op(), in));
+        same(twin.name() + " opened a second time", own(c), OpRunner.plain(twin, c.op(), in));
         prepared(c).compare("shifted", runs[0], 1);
     }
 
@@ -190,26 +190,27 @@ final class Conformance {
     }
 
     /** The results of runs on the same guarded tensors: the first straight, the others as a step. */
-    private static Host[][] guarded(Device device, Op op, Host[] in, int[] shifts, int runs) {
+    private static HostTensor[][] guarded(Device device, Op op, HostTensor[] in, int[] shifts, int runs) {
         try (Scope scope = new Scope(device)) {
-            Spec[] specs = op.outputs(Runs.specs(in));
-            Guarded[] inputs = new Guarded[in.length];
+            Spec[] specs = op.outputs(OpRunner.specs(in));
+            GuardedTensor[] inputs = new GuardedTensor[in.length];
             for (int i = 0; i < in.length; i++) {
-                inputs[i] = Guarded.input(scope, "input " + i, in[i], shifts[i % shifts.length]);
+                inputs[i] = GuardedTensor.input(scope, "input " + i, in[i], shifts[i % shifts.length]);
             }
-            Guarded[] outputs = new Guarded[specs.length];
+            GuardedTensor[] outputs = new GuardedTensor[specs.length];
             for (int i = 0; i < specs.length; i++) {
-                outputs[i] = Guarded.output(scope, "output " + i, specs[i], shifts[(in.length + i) % shifts.length]);
+                outputs[i] =
+                        GuardedTensor.output(scope, "output " + i, specs[i], shifts[(in.length + i) % shifts.length]);
             }
             Tensor[] from = tensors(inputs);
             Tensor[] to = tensors(outputs);
-            Host[][] results = new Host[runs][];
+            HostTensor[][] results = new HostTensor[runs][];
             Object key = new Object();
             for (int run = 0; run < results.length; run++) {
-                for (Guarded guarded : inputs) {
+                for (GuardedTensor guarded : inputs) {
                     guarded.restore();
                 }
-                for (Guarded guarded : outputs) {
+                for (GuardedTensor guarded : outputs) {
                     guarded.restore();
                 }
                 if (run == 0) {
@@ -224,7 +225,7 @@ final class Conformance {
         }
     }
 
-    private static Tensor[] tensors(Guarded[] guarded) {
+    private static Tensor[] tensors(GuardedTensor[] guarded) {
         Tensor[] tensors = new Tensor[guarded.length];
         for (int i = 0; i < tensors.length; i++) {
             tensors[i] = guarded[i].tensor();
@@ -232,9 +233,9 @@ final class Conformance {
         return tensors;
     }
 
-    private static Host[] results(Op op, Guarded[] inputs, Guarded[] outputs) {
-        List<Host> results = new ArrayList<>();
-        for (Guarded output : outputs) {
+    private static HostTensor[] results(Op op, GuardedTensor[] inputs, GuardedTensor[] outputs) {
+        List<HostTensor> results = new ArrayList<>();
+        for (GuardedTensor output : outputs) {
             results.add(output.written());
         }
         for (int i = 0; i < inputs.length; i++) {
@@ -244,16 +245,16 @@ final class Conformance {
                 inputs[i].unchanged();
             }
         }
-        return results.toArray(Host[]::new);
+        return results.toArray(HostTensor[]::new);
     }
 
     private void support(Case c) {
         Support declared = device.supports(c.op(), c.specs());
         if (declared != backend.supports(c.op(), c.specs())) {
-            throw new Failure(
+            throw new ConformanceFailure(
                     "the device declares " + declared + ", its backend " + backend.supports(c.op(), c.specs()));
         }
-        Host[] in = prepared(c).in;
+        HostTensor[] in = prepared(c).in;
         boolean quantized =
                 Arrays.stream(c.specs()).anyMatch(spec -> spec.dtype().isQuantized());
         if (quantized) {
@@ -265,7 +266,7 @@ final class Conformance {
         }
         if (!(c.op() instanceof Fused)) {
             if (declared != Support.NATIVE) {
-                throw new Failure("a plain operation has no expansion, so every device runs it itself");
+                throw new ConformanceFailure("a plain operation has no expansion, so every device runs it itself");
             }
             own(c);
             return;
@@ -279,46 +280,47 @@ final class Conformance {
     }
 
     /** However a device lays weights out, and whether or not it computes with them, they are read as they were written. */
-    private void readBack(Host[] in) {
+    private void readBack(HostTensor[] in) {
         try (Scope scope = new Scope(device)) {
-            Tensor[] tensors = Runs.upload(scope, in);
+            Tensor[] tensors = OpRunner.upload(scope, in);
             for (int i = 0; i < in.length; i++) {
-                if (!in[i].bytes().equals(Runs.download(device, tensors[i]).bytes())) {
-                    throw new Failure("input " + i + " " + in[i].spec() + ": is not read as it was written");
+                if (!in[i].bytes().equals(OpRunner.download(device, tensors[i]).bytes())) {
+                    throw new ConformanceFailure("input " + i + " " + in[i].spec() + ": is not read as it was written");
                 }
             }
         }
     }
 
-    private void refused(Case c, Fallback fallback, Host[] in) {
+    private void refused(Case c, Fallback fallback, HostTensor[] in) {
         try {
-            Runs.eager(device, fallback, c.op(), in);
+            OpRunner.eager(device, fallback, c.op(), in);
         } catch (DeviceException refusal) {
             if (!String.valueOf(refusal.getMessage()).startsWith(c.op().name() + ":")) {
-                throw new Failure("the refusal does not name the operation: " + refusal.getMessage(), refusal);
+                throw new ConformanceFailure(
+                        "the refusal does not name the operation: " + refusal.getMessage(), refusal);
             }
             return;
         }
-        throw new Failure("ran, although it must be refused");
+        throw new ConformanceFailure("ran, although it must be refused");
     }
 
     private void expansion(Case c) {
         Prepared known = prepared(c);
-        Host[] own = own(c);
+        HostTensor[] own = own(c);
         List<String> log = new ArrayList<>();
         Fallback off = new Fallback(true, Set.of(c.op().getClass()), log::add);
         double[][] errors = c.op() instanceof Fused.AttentionGrad op
                 ? Tolerances.expansionErrors(reference, op, known.in, known.expected)
                 : known.errors;
         new Prepared(c, known.in, own, errors)
-                .compare("expansion", Runs.eager(device, off, c.op(), known.in), 1 + Tolerances.EXPANSION);
+                .compare("expansion", OpRunner.eager(device, off, c.op(), known.in), 1 + Tolerances.EXPANSION);
         if (log.size() != 1) {
-            throw new Failure("one operation fell back, and the log has " + log.size() + " lines: " + log);
+            throw new ConformanceFailure("one operation fell back, and the log has " + log.size() + " lines: " + log);
         }
     }
 
     private void gradient(Case c) {
-        if (device.name().equals(reference.name()) && Typed.of(c) == DType.F32) {
+        if (device.name().equals(reference.name()) && TypedCases.of(c) == DType.F32) {
             finiteDifferences(c);
         } else {
             likeTheReference(c);
@@ -344,35 +346,36 @@ final class Conformance {
      */
     private void finiteDifferences(Case c) {
         Prepared known = prepared(c);
-        Host[] in = known.in;
-        Host y = known.expected[0];
-        Host r = cotangent(c, y);
+        HostTensor[] in = known.in;
+        HostTensor y = known.expected[0];
+        HostTensor r = cotangent(c, y);
         double noise = 0;
         for (int i = 0; i < y.size(); i++) {
             noise += r.at(i) == 0 ? 0 : r.at(i) * r.at(i) * y.at(i) * y.at(i);
         }
         double rounding = 6 * Tolerances.U * Math.sqrt(noise) / STEP;
-        List<Host> gradients = taped(device, c, in, r, Precision.FLOAT32, false);
-        List<Host> defined =
+        List<HostTensor> gradients = taped(device, c, in, r, Precision.FLOAT32, false);
+        List<HostTensor> defined =
                 c.op() instanceof Fused && finite(in) ? taped(device, c, in, r, Precision.FLOAT32, true) : gradients;
         for (int w = 0; w < gradients.size(); w++) {
             int input = c.wanted().get(w);
-            Host x = in[input];
-            Host v = Host.of(x.spec(), i -> Double.isFinite(x.at(i)) ? Case.bell(c.seed(), DIRECTION + input, i) : 0);
+            HostTensor x = in[input];
+            HostTensor v = HostTensor.of(
+                    x.spec(), i -> Double.isFinite(x.at(i)) ? Case.bell(c.seed(), DIRECTION + input, i) : 0);
             Move coarse = move(c, in, input, v, r, STEP);
             Move fine = move(c, in, input, v, r, STEP / 2);
             double numeric = fourthOrder(coarse.rise, fine.rise);
             double truncation = Math.abs(fine.rise / STEP - numeric);
-            for (Host gradient : List.of(gradients.get(w), defined.get(w))) {
+            for (HostTensor gradient : List.of(gradients.get(w), defined.get(w))) {
                 double taped = fourthOrder(coarse.along(gradient), fine.along(gradient));
                 double size = coarse.size(gradient);
                 double allowed = rounding + truncation + Tolerances.gradient(DType.F32) * size;
                 if (size > 0 && !(allowed < 0.02 * size)) {
-                    throw new Failure("input " + input + ": finite differences are known to " + allowed
+                    throw new ConformanceFailure("input " + input + ": finite differences are known to " + allowed
                             + " only, which says nothing of a gradient of size " + size);
                 }
                 if (!(Math.abs(taped - numeric) <= allowed)) {
-                    throw new Failure((gradient == gradients.get(w) ? "" : "expansion, ") + "input " + input
+                    throw new ConformanceFailure((gradient == gradients.get(w) ? "" : "expansion, ") + "input " + input
                             + ": the gradient along a random direction is " + taped + ", finite differences say "
                             + numeric + " within " + allowed);
                 }
@@ -385,21 +388,26 @@ final class Conformance {
      * of 16-bit results would say nothing, and of any other device no more than this.
      */
     private void likeTheReference(Case c) {
-        DType type = Typed.of(c);
-        Host[] in = prepared(c).in;
-        Host r = cotangent(c, prepared(c).expected[0]);
-        Case wide = type == DType.F32 ? c : Typed.as(DType.F32, c);
-        Host[] wideIn = in.clone();
+        DType type = TypedCases.of(c);
+        HostTensor[] in = prepared(c).in;
+        HostTensor r = cotangent(c, prepared(c).expected[0]);
+        Case wide = type == DType.F32 ? c : TypedCases.as(DType.F32, c);
+        HostTensor[] wideIn = in.clone();
         for (int i = 0; i < in.length; i++) {
-            Host from = in[i];
+            HostTensor from = in[i];
             if (!wide.specs()[i].equals(from.spec())) {
-                wideIn[i] = Host.of(wide.specs()[i], from::at);
+                wideIn[i] = HostTensor.of(wide.specs()[i], from::at);
             }
         }
-        List<Host> expected = taped(
-                reference, wide, wideIn, Host.of(new Spec(DType.F32, r.shape()), r::at), Precision.FLOAT32, false);
+        List<HostTensor> expected = taped(
+                reference,
+                wide,
+                wideIn,
+                HostTensor.of(new Spec(DType.F32, r.shape()), r::at),
+                Precision.FLOAT32,
+                false);
         for (boolean expand : c.op() instanceof Fused && finite(in) ? new boolean[] {false, true} : new boolean[1]) {
-            List<Host> actual = taped(device, c, in, r, Precision.of(type), expand);
+            List<HostTensor> actual = taped(device, c, in, r, Precision.of(type), expand);
             for (int w = 0; w < actual.size(); w++) {
                 double difference = 0;
                 double size = 0;
@@ -409,7 +417,7 @@ final class Conformance {
                 }
                 double allowed = Tolerances.gradient(type) * Math.sqrt(size);
                 if (!(Math.sqrt(difference) <= allowed)) {
-                    throw new Failure((expand ? "expansion, " : "") + "input "
+                    throw new ConformanceFailure((expand ? "expansion, " : "") + "input "
                             + c.wanted().get(w) + ": the gradient is " + Math.sqrt(difference)
                             + " away from the reference's, whose norm is " + Math.sqrt(size) + "; allowed are "
                             + allowed);
@@ -418,8 +426,8 @@ final class Conformance {
         }
     }
 
-    private static Host cotangent(Case c, Host y) {
-        return Host.of(y.spec(), i -> Double.isFinite(y.at(i)) ? Case.bell(c.seed(), COTANGENT, i) : 0);
+    private static HostTensor cotangent(Case c, HostTensor y) {
+        return HostTensor.of(y.spec(), i -> Double.isFinite(y.at(i)) ? Case.bell(c.seed(), COTANGENT, i) : 0);
     }
 
     /** The slope from what two central differences rose by: 2hD + ch^3 and hD + ch^3 / 8. */
@@ -434,7 +442,7 @@ final class Conformance {
      * @param rise by how much sum(r * y) rose
      */
     private record Move(double[] moved, double rise) {
-        double along(Host gradient) {
+        double along(HostTensor gradient) {
             double sum = 0;
             for (int i = 0; i < moved.length; i++) {
                 sum += gradient.at(i) * moved[i];
@@ -442,7 +450,7 @@ final class Conformance {
             return sum;
         }
 
-        double size(Host gradient) {
+        double size(HostTensor gradient) {
             double sum = 0;
             for (int i = 0; i < moved.length; i++) {
                 sum += Math.pow(gradient.at(i) * moved[i], 2);
@@ -451,23 +459,24 @@ final class Conformance {
         }
     }
 
-    private static List<Host> taped(Device device, Case c, Host[] in, Host r, Precision precision, boolean expand) {
+    private static List<HostTensor> taped(
+            Device device, Case c, HostTensor[] in, HostTensor r, Precision precision, boolean expand) {
         try (Scope scope = new Scope(device)) {
             EagerOps ops = device.ops(scope, precision, Fallback.QUIET);
-            Tensor[] inputs = Runs.upload(scope, in);
-            Tensor d = Runs.upload(scope, r)[0];
+            Tensor[] inputs = OpRunner.upload(scope, in);
+            Tensor d = OpRunner.upload(scope, r)[0];
             Tape tape = new Tape(ops, c.wanted().stream().map(i -> inputs[i]).toList(), Checkpointing.OFF);
             Tensor y = expand ? ((Fused) c.op()).expand(tape, inputs)[0] : tape.run(c.op(), inputs);
             return tape.backward(y, d).stream()
-                    .map(gradient -> Runs.download(device, gradient))
+                    .map(gradient -> OpRunner.download(device, gradient))
                     .toList();
         }
     }
 
-    private Move move(Case c, Host[] in, int input, Host v, Host r, double step) {
-        Host x = in[input];
-        Host up = Host.of(x.spec(), i -> x.at(i) + step * v.at(i));
-        Host down = Host.of(x.spec(), i -> x.at(i) - step * v.at(i));
+    private Move move(Case c, HostTensor[] in, int input, HostTensor v, HostTensor r, double step) {
+        HostTensor x = in[input];
+        HostTensor up = HostTensor.of(x.spec(), i -> x.at(i) + step * v.at(i));
+        HostTensor down = HostTensor.of(x.spec(), i -> x.at(i) - step * v.at(i));
         double[] moved = new double[x.size()];
         for (int i = 0; i < moved.length; i++) {
             moved[i] = v.at(i) == 0 ? 0 : up.at(i) - down.at(i);
@@ -475,10 +484,10 @@ final class Conformance {
         return new Move(moved, against(c, in, input, up, r) - against(c, in, input, down, r));
     }
 
-    private double against(Case c, Host[] in, int input, Host value, Host r) {
-        Host[] changed = in.clone();
+    private double against(Case c, HostTensor[] in, int input, HostTensor value, HostTensor r) {
+        HostTensor[] changed = in.clone();
         changed[input] = value;
-        Host y = Runs.plain(reference, c.op(), changed)[0];
+        HostTensor y = OpRunner.plain(reference, c.op(), changed)[0];
         double sum = 0;
         for (int i = 0; i < y.size(); i++) {
             sum += r.at(i) == 0 ? 0 : r.at(i) * y.at(i);
@@ -486,18 +495,18 @@ final class Conformance {
         return sum;
     }
 
-    private static void same(String which, Host[] expected, Host[] actual) {
+    private static void same(String which, HostTensor[] expected, HostTensor[] actual) {
         for (int k = 0; k < expected.length; k++) {
             int at = expected[k].firstDifference(actual[k]);
             if (at >= 0) {
-                throw new Failure(which + ": result " + k + " " + expected[k].spec() + ": element " + at + " is "
-                        + actual[k].at(at) + ", the first run gave " + expected[k].at(at));
+                throw new ConformanceFailure(which + ": result " + k + " " + expected[k].spec() + ": element " + at
+                        + " is " + actual[k].at(at) + ", the first run gave " + expected[k].at(at));
             }
         }
     }
 
     /** Infinite where one is a number and the other is not, or they are different infinities. */
-    private static double error(Host expected, Host actual, int i) {
+    private static double error(HostTensor expected, HostTensor actual, int i) {
         double e = expected.at(i);
         double a = actual.at(i);
         if (expected.bits(i) == actual.bits(i) || Double.isNaN(e) && Double.isNaN(a)) {
@@ -507,8 +516,8 @@ final class Conformance {
     }
 
     /** A case with everything the checks share, made once for all of them. */
-    private record Prepared(Case of, Host[] in, Host[] expected, double[][] errors) {
-        void compare(String which, Host[] actual, double times) {
+    private record Prepared(Case of, HostTensor[] in, HostTensor[] expected, double[][] errors) {
+        void compare(String which, HostTensor[] actual, double times) {
             for (int k = 0; k < expected.length; k++) {
                 int wrong = 0;
                 int worst = -1;
@@ -524,7 +533,7 @@ final class Conformance {
                     }
                 }
                 if (wrong > 0) {
-                    throw new Failure(which + ": result " + k + " " + expected[k].spec() + ": " + wrong
+                    throw new ConformanceFailure(which + ": result " + k + " " + expected[k].spec() + ": " + wrong
                             + " elements differ; element " + worst + " is " + actual[k].at(worst) + ", expected "
                             + expected[k].at(worst) + " within " + times * errors[k][worst]);
                 }

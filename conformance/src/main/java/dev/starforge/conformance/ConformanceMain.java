@@ -97,7 +97,7 @@ public final class ConformanceMain {
                     try {
                         conformance.run(check, c);
                         passed++;
-                    } catch (Failure failure) {
+                    } catch (ConformanceFailure failure) {
                         failed++;
                         out.println("FAILED " + check + " " + c + ": " + failure.getMessage());
                     }

@@ -31,7 +31,7 @@ final class Magnitudes {
     private Magnitudes() {}
 
     /** One array for each result: outputs, then overwritten inputs. */
-    static double[][] of(Device reference, Op op, Host[] in, Host[] results) {
+    static double[][] of(Device reference, Op op, HostTensor[] in, HostTensor[] results) {
         return switch (op) {
             case Plain.Add _,
                     Plain.Mul _,
@@ -65,7 +65,7 @@ final class Magnitudes {
                 new Attend(o.scale(), o.window(), o.block(), decoded(AttentionInputs.of(in))).forward(results);
             case Fused.AttentionGrad o -> attentionGrad(o, AttentionGradInputs.of(in), results);
             case Layers.Linear o -> absolute(reference, withoutActivation(o), in);
-            case Layers.AddRmsNorm _ -> sumAnd(rmsNorm(new Host[] {results[0], in[2]}, after(results)), in);
+            case Layers.AddRmsNorm _ -> sumAnd(rmsNorm(new HostTensor[] {results[0], in[2]}, after(results)), in);
             case Layers.AddLayerNorm _ -> addLayerNorm(AddLayerNormInputs.of(in), in, results);
             default -> // as Tolerances declares them: copies, indices, and what is defined to the bit
                 throw new IllegalArgumentException(op.name() + ": exact operations have no magnitude");
@@ -77,12 +77,12 @@ final class Magnitudes {
         return new Layers.Linear(op.weights(), op.bias(), Fn.IDENTITY, op.residual(), op.to(), op.int8());
     }
 
-    private static Host[] after(Host[] results) {
+    private static HostTensor[] after(HostTensor[] results) {
         return Arrays.copyOfRange(results, 1, results.length);
     }
 
     /** x + y is one operation; its norm errs as that of any other. */
-    private static double[][] sumAnd(double[][] norm, Host[] in) {
+    private static double[][] sumAnd(double[][] norm, HostTensor[] in) {
         double[] sum = new double[in[0].size()];
         for (int i = 0; i < sum.length; i++) {
             sum[i] = Math.abs(in[0].at(i)) + Math.abs(in[1].at(i));
@@ -93,15 +93,15 @@ final class Magnitudes {
         return all;
     }
 
-    private static double[][] absolute(Device reference, Op op, Host[] in) {
-        Host[] positive = new Host[in.length];
+    private static double[][] absolute(Device reference, Op op, HostTensor[] in) {
+        HostTensor[] positive = new HostTensor[in.length];
         for (int i = 0; i < in.length; i++) {
-            Host from = in[i];
+            HostTensor from = in[i];
             boolean number = from.spec().dtype().isWeight(); // and not an index
             Spec spec = from.spec().dtype().isQuantized() ? new Spec(DType.F32, from.shape()) : from.spec();
-            positive[i] = number ? Host.of(spec, e -> Math.abs(from.at(e))) : from;
+            positive[i] = number ? HostTensor.of(spec, e -> Math.abs(from.at(e))) : from;
         }
-        Host[] out = Runs.plain(reference, op, positive);
+        HostTensor[] out = OpRunner.plain(reference, op, positive);
         double[][] magnitudes = new double[out.length][];
         for (int k = 0; k < out.length; k++) {
             magnitudes[k] = out[k].doubles();
@@ -132,7 +132,7 @@ final class Magnitudes {
         };
     }
 
-    private static double[][] map(Fn fn, Host[] in) {
+    private static double[][] map(Fn fn, HostTensor[] in) {
         double[] y = new double[in[0].size()];
         for (int i = 0; i < y.length; i++) {
             y[i] = magnitude(fn, in[0].at(i));
@@ -140,7 +140,7 @@ final class Magnitudes {
         return new double[][] {y};
     }
 
-    private static double[][] mapGrad(Fn fn, Host[] in) {
+    private static double[][] mapGrad(Fn fn, HostTensor[] in) {
         double[] y = new double[in[0].size()];
         for (int i = 0; i < y.length; i++) {
             y[i] = slope(fn, in[0].at(i)) * Math.abs(in[1].at(i));
@@ -148,7 +148,7 @@ final class Magnitudes {
         return new double[][] {y};
     }
 
-    private static double[][] gated(Fn fn, Host[] in) {
+    private static double[][] gated(Fn fn, HostTensor[] in) {
         double[] y = new double[in[0].size()];
         for (int i = 0; i < y.length; i++) {
             y[i] = magnitude(fn, in[0].at(i)) * Math.abs(in[1].at(i));
@@ -156,7 +156,7 @@ final class Magnitudes {
         return new double[][] {y};
     }
 
-    private static double[][] gatedGrad(Fn fn, Host[] in) {
+    private static double[][] gatedGrad(Fn fn, HostTensor[] in) {
         double[][] d = new double[2][in[0].size()];
         for (int i = 0; i < d[0].length; i++) {
             double dy = Math.abs(in[2].at(i));
@@ -167,7 +167,7 @@ final class Magnitudes {
     }
 
     /** The largest finite |x| of a row. */
-    private static double largest(Host x, int row) {
+    private static double largest(HostTensor x, int row) {
         int c = (int) x.shape().last();
         double largest = 0;
         for (int i = row * c; i < (row + 1) * c; i++) {
@@ -178,7 +178,7 @@ final class Magnitudes {
         return largest;
     }
 
-    private static double[][] softmax(Host x, Host y) {
+    private static double[][] softmax(HostTensor x, HostTensor y) {
         double[] m = new double[y.size()];
         int c = (int) x.shape().last();
         for (int row = 0; row < x.shape().rows(); row++) {
@@ -190,7 +190,7 @@ final class Magnitudes {
         return new double[][] {m};
     }
 
-    private static double[][] softmaxGrad(Host[] in) {
+    private static double[][] softmaxGrad(HostTensor[] in) {
         int c = (int) in[0].shape().last();
         double[] m = new double[in[0].size()];
         for (int row = 0; row < in[0].shape().rows(); row++) {
@@ -205,7 +205,7 @@ final class Magnitudes {
         return new double[][] {m};
     }
 
-    private static double[][] logSumExp(Host x) {
+    private static double[][] logSumExp(HostTensor x) {
         double[] m = new double[(int) x.shape().rows()];
         for (int row = 0; row < m.length; row++) {
             m[row] = 1 + largest(x, row);
@@ -214,7 +214,7 @@ final class Magnitudes {
     }
 
     /** Tokens, ids and counts are right or wrong; a log-probability is a logit less the log of a sum. */
-    private static double[][] sample(Host logits, Host[] results) {
+    private static double[][] sample(HostTensor logits, HostTensor[] results) {
         double[][] m = new double[results.length][];
         for (int k = 0; k < m.length; k++) {
             m[k] = new double[results[k].size()];
@@ -227,7 +227,7 @@ final class Magnitudes {
         return m;
     }
 
-    private static double[][] crossEntropy(Host[] in) {
+    private static double[][] crossEntropy(HostTensor[] in) {
         double[] lse = logSumExp(in[0])[0];
         double[] losses = new double[lse.length];
         for (int row = 0; row < losses.length; row++) {
@@ -236,7 +236,7 @@ final class Magnitudes {
         return new double[][] {losses, lse};
     }
 
-    private static double[][] crossEntropyGrad(CrossEntropyGradInputs<Host> in) {
+    private static double[][] crossEntropyGrad(CrossEntropyGradInputs<HostTensor> in) {
         int v = (int) in.logits().shape().last();
         double[] m = new double[in.logits().size()];
         for (int i = 0; i < m.length; i++) {
@@ -250,8 +250,8 @@ final class Magnitudes {
         return new double[][] {m};
     }
 
-    private static double[][] layerNorm(Host[] in, Host[] results) {
-        Host x = in[0];
+    private static double[][] layerNorm(HostTensor[] in, HostTensor[] results) {
+        HostTensor x = in[0];
         int c = (int) x.shape().last();
         int rows = (int) x.shape().rows();
         double[] y = new double[x.size()];
@@ -268,7 +268,7 @@ final class Magnitudes {
         return new double[][] {y, mean, results[2].doubles()};
     }
 
-    private static double[][] rmsNorm(Host[] in, Host[] results) {
+    private static double[][] rmsNorm(HostTensor[] in, HostTensor[] results) {
         int c = (int) in[0].shape().last();
         double[] y = new double[in[0].size()];
         for (int i = 0; i < y.length; i++) {
@@ -277,26 +277,27 @@ final class Magnitudes {
         return new double[][] {y, results[1].doubles()};
     }
 
-    private static double[][] layerNormGrad(LayerNormGradInputs<Host> in, Host[] results) {
+    private static double[][] layerNormGrad(LayerNormGradInputs<HostTensor> in, HostTensor[] results) {
         return normGrad(in.x(), in.w(), in.mean(), in.rstd(), in.dy(), results);
     }
 
     /** As LayerNorm with a mean of zero. */
-    private static double[][] rmsNormGrad(RmsNormGradInputs<Host> in, Host[] results) {
-        Host mean = new Host(in.rstd().spec());
+    private static double[][] rmsNormGrad(RmsNormGradInputs<HostTensor> in, HostTensor[] results) {
+        HostTensor mean = new HostTensor(in.rstd().spec());
         return normGrad(in.x(), in.w(), mean, in.rstd(), in.dy(), results);
     }
 
-    private static double[][] addLayerNorm(AddLayerNormInputs<Host> a, Host[] in, Host[] results) {
-        return sumAnd(layerNorm(new Host[] {results[0], a.w(), a.b()}, after(results)), in);
+    private static double[][] addLayerNorm(AddLayerNormInputs<HostTensor> a, HostTensor[] in, HostTensor[] results) {
+        return sumAnd(layerNorm(new HostTensor[] {results[0], a.w(), a.b()}, after(results)), in);
     }
 
-    private static double[][] attentionGrad(Fused.AttentionGrad op, AttentionGradInputs<Host> in, Host[] results) {
+    private static double[][] attentionGrad(Fused.AttentionGrad op, AttentionGradInputs<HostTensor> in, HostTensor[] results) {
         return new Attend(op.scale(), op.window(), op.block(), in.forward()).gradient(in.lse(), in.dy(), results);
     }
 
     /** dx = rstd * (g - mean(g) - n * mean(g * n)) with g = dy * w; dw = sum(dy * n), db = sum(dy). */
-    private static double[][] normGrad(Host x, Host w, Host mean, Host rstd, Host dy, Host[] results) {
+    private static double[][] normGrad(
+            HostTensor x, HostTensor w, HostTensor mean, HostTensor rstd, HostTensor dy, HostTensor[] results) {
         int c = (int) x.shape().last();
         double[] dx = new double[x.size()];
         double[] dw = new double[c];
@@ -321,7 +322,7 @@ final class Magnitudes {
         return Arrays.copyOf(new double[][] {dx, dw, db}, results.length);
     }
 
-    private static double[][] rope(Fused.Rope op, Host[] in) {
+    private static double[][] rope(Fused.Rope op, HostTensor[] in) {
         int d = (int) in[0].shape().dim(2);
         int half = in[2].size();
         double[] y = new double[in[0].size()];
@@ -334,7 +335,7 @@ final class Magnitudes {
         return new double[][] {y};
     }
 
-    private static double[][] adamW(Plain.AdamW op, AdamWInputs<Host> in, Host[] results) {
+    private static double[][] adamW(Plain.AdamW op, AdamWInputs<HostTensor> in, HostTensor[] results) {
         double[][] all = new double[3][in.parameter().size()];
         if (!Double.isFinite(in.norm().at(0))) {
             return all;
@@ -354,18 +355,18 @@ final class Magnitudes {
     }
 
     /** The same inputs with an int8 cache dequantized to float32. */
-    private static AttentionInputs<Host> decoded(AttentionInputs<Host> in) {
+    private static AttentionInputs<HostTensor> decoded(AttentionInputs<HostTensor> in) {
         if (!in.isInt8()) {
             return in;
         }
-        Host k = decoded(in.k(), in.kScales());
-        Host v = decoded(in.v(), in.vScales());
+        HostTensor k = decoded(in.k(), in.kScales());
+        HostTensor v = decoded(in.v(), in.vScales());
         return new AttentionInputs<>(in.q(), k, v, in.starts(), in.positions(), in.tables(), List.of());
     }
 
-    private static Host decoded(Host values, Host scales) {
+    private static HostTensor decoded(HostTensor values, HostTensor scales) {
         int d = (int) values.shape().last();
-        return Host.of(new Spec(DType.F32, values.shape()), i -> values.at(i) * scales.at(i / d));
+        return HostTensor.of(new Spec(DType.F32, values.shape()), i -> values.at(i) * scales.at(i / d));
     }
 
     /** Walks queries and the keys they see, as the definition of attention does. */
@@ -373,13 +374,13 @@ final class Magnitudes {
         private final double scale;
         private final int window;
         private final int block;
-        private final AttentionInputs<Host> in;
+        private final AttentionInputs<HostTensor> in;
         private final int tokens;
         private final int heads;
         private final int kvHeads;
         private final int d;
 
-        Attend(double scale, int window, int block, AttentionInputs<Host> in) {
+        Attend(double scale, int window, int block, AttentionInputs<HostTensor> in) {
             this.scale = scale;
             this.window = window;
             this.block = block;
@@ -409,7 +410,7 @@ final class Magnitudes {
             return (row * kvHeads + head / (heads / kvHeads)) * d;
         }
 
-        private double dot(Host a, int at, Host b, int from, boolean absolute) {
+        private double dot(HostTensor a, int at, HostTensor b, int from, boolean absolute) {
             double dot = 0;
             for (int i = 0; i < d; i++) {
                 double product = a.at(at + i) * b.at(from + i);
@@ -422,7 +423,7 @@ final class Magnitudes {
             return scale * dot(in.q(), (n * heads + head) * d, in.k(), key, absolute);
         }
 
-        double[][] forward(Host[] results) {
+        double[][] forward(HostTensor[] results) {
             double[] y = new double[tokens * heads * d];
             double[] lse = new double[tokens * heads];
             for (int n = 0; n < tokens; n++) {
@@ -450,7 +451,7 @@ final class Magnitudes {
             }
         }
 
-        double[][] gradient(Host lse, Host dy, Host[] results) {
+        double[][] gradient(HostTensor lse, HostTensor dy, HostTensor[] results) {
             double[][] gradients = new double[3][];
             for (int i = 0; i < 3; i++) {
                 gradients[i] = new double[results[i].size()];
@@ -463,7 +464,7 @@ final class Magnitudes {
             return gradients;
         }
 
-        private void gradient(int n, int head, double logSum, Host dy, double[][] gradients) {
+        private void gradient(int n, int head, double logSum, HostTensor dy, double[][] gradients) {
             int at = (n * heads + head) * d;
             int position = (int) in.positions().at(n);
             double delta = 0; // of dy * y, whose terms are dy * p * v

@@ -84,7 +84,7 @@ public final class Speed {
                 try {
                     conformance.run(Conformance.Check.VALUE, job.of);
                     right.add(job);
-                } catch (Failure wrong) {
+                } catch (ConformanceFailure wrong) {
                     out.println("not timed " + job.of + ": " + wrong.getMessage());
                 }
             }
@@ -117,7 +117,7 @@ public final class Speed {
     /** The median of repeated runs, after as long a warm-up. */
     static double seconds(Device device, Device reference, Case c) {
         try (Scope scope = new Scope(device)) {
-            Tensor[] in = Runs.upload(scope, c.values(reference));
+            Tensor[] in = OpRunner.upload(scope, c.values(reference));
             Tensor[] out = Arrays.stream(c.op().outputs(c.specs()))
                     .map(scope::allocate)
                     .toArray(Tensor[]::new);
@@ -314,7 +314,7 @@ public final class Speed {
     }
 
     private static Job attention(int queries, int cached, int heads, int kvHeads, int d) {
-        Ragged ragged = Ragged.of(16, 0, new int[] {queries, cached});
+        RaggedBatch ragged = RaggedBatch.of(16, 0, new int[] {queries, cached});
         List<Input> inputs = new ArrayList<>(List.of(
                 drawn(DType.F32, queries, heads, d),
                 drawn(DType.F32, ragged.rows(), kvHeads, d),

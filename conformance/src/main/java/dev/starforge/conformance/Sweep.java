@@ -59,20 +59,22 @@ public final class Sweep {
         out.printf("a copy moves %.0f GB/s; [M, %d] times [%d, %d], bf16%n", most / 1e9, terms, columns, terms);
         for (DType format : FORMATS) {
             try (Scope scope = new Scope(device)) {
-                Host w = Host.of(new Spec(format, Shape.of(columns, terms)), i -> bells[i * 31 & 0xffff]);
+                HostTensor w = HostTensor.of(new Spec(format, Shape.of(columns, terms)), i -> bells[i * 31 & 0xffff]);
                 List<Tensor> copies = new ArrayList<>();
                 for (int i = 0; i < COPIES; i++) {
-                    copies.add(Runs.upload(scope, w)[0]);
+                    copies.add(OpRunner.upload(scope, w)[0]);
                 }
                 for (int rows : ROWS) {
-                    Host x = Host.of(new Spec(DType.BF16, Shape.of(rows, terms)), i -> bells[(i * 17 + rows) & 0xffff]);
+                    HostTensor x = HostTensor.of(
+                            new Spec(DType.BF16, Shape.of(rows, terms)), i -> bells[(i * 17 + rows) & 0xffff]);
                     line(device, copies, w, x, most, out);
                 }
             }
         }
     }
 
-    private static void line(Device device, List<Tensor> copies, Host w, Host x, double most, PrintStream out) {
+    private static void line(
+            Device device, List<Tensor> copies, HostTensor w, HostTensor x, double most, PrintStream out) {
         Plain.MatMul op = new Plain.MatMul(false, true, DType.BF16);
         long rows = x.shape().dim(0);
         try (Scope scope = new Scope(device)) {
@@ -80,12 +82,12 @@ public final class Sweep {
                 out.printf("%-8s M %2d: no kernel%n", w.spec().dtype(), rows);
                 return;
             }
-            Tensor[] in = Runs.upload(scope, x);
+            Tensor[] in = OpRunner.upload(scope, x);
             Tensor y =
                     scope.allocate(new Spec(DType.BF16, Shape.of(rows, w.shape().dim(0))));
             Runnable all = () -> copies.forEach(copy -> device.run(op, new Tensor[] {in[0], copy}, new Tensor[] {y}));
             all.run();
-            double error = error(x, w, Runs.download(device, y));
+            double error = error(x, w, OpRunner.download(device, y));
             Object step = new Object();
             long[] nanos = new long[REPEATS];
             for (int i = 0; i < REPEATS; i++) {
@@ -106,7 +108,7 @@ public final class Sweep {
     }
 
     /** Of a few columns, spread from the first to the last: the largest difference from sums in double, as a share of the largest number. */
-    private static double error(Host x, Host w, Host y) {
+    private static double error(HostTensor x, HostTensor w, HostTensor y) {
         int terms = (int) w.shape().dim(1);
         int columns = (int) w.shape().dim(0);
         int rows = (int) x.shape().dim(0);

@@ -130,7 +130,8 @@ final class Tolerances {
                 sum(
                         20 + (in[0].dtype() == DType.F32 ? 0 : rounding(in[0].dtype()) / U),
                         Math.max(head(in), keys(o.block(), in)),
-                        "an inner product of a head, softmax (12), a sum over keys; 16-bit probabilities with such values");
+                        "an inner product of a head, softmax (12), a sum over keys; 16-bit probabilities with such"
+                                + " values");
             case Fused.AttentionGrad o ->
                 sum(
                         28
@@ -138,15 +139,17 @@ final class Tolerances {
                                         ? 0
                                         : rounding(gradientOf(in).dtype()) / U),
                         Math.max(head(in), Math.max(keys(o.block(), in), queries(in))),
-                        "the scores again; sums over keys or queries; 16-bit probabilities and slopes with such gradients");
+                        "the scores again; sums over keys or queries; 16-bit probabilities and slopes with such"
+                                + " gradients");
             case Layers.Linear o ->
                 sum(
                         12
                                 + (roundsWeights(o, in) ? rounding(in[0].dtype()) / U : 0)
                                 + 2 * parts(o) * rounding(o.to()) / U,
                         last(in),
-                        "as MatMul, a sum for the bias, Map, a sum for the residual; each part is rounded to the output's type,"
-                                + " and may be on the other side of a tie; so are weights where roundsWeights says so");
+                        "as MatMul, a sum for the bias, Map, a sum for the residual; each part is rounded to the"
+                                + " output's type, and may be on the other side of a tie; so are weights where"
+                                + " roundsWeights says so");
             case Layers.AddMatMul o ->
                 sum(
                         12 + 2 * rounding(o.product().to()) / U,
@@ -163,22 +166,22 @@ final class Tolerances {
     }
 
     /** For each result (outputs, then overwritten inputs) and element the largest error allowed; 0 where bits must agree. */
-    static double[][] errors(Device reference, Op op, Host[] in, Host[] expected) {
-        return errors(bound(op, Runs.specs(in)), reference, op, in, expected);
+    static double[][] errors(Device reference, Op op, HostTensor[] in, HostTensor[] expected) {
+        return errors(bound(op, OpRunner.specs(in)), reference, op, in, expected);
     }
 
     /**
      * The same against the expansion of attention's gradient. That is given y as it was stored, which an expansion computes
      * anew: what y lost when it was rounded to 16 bits is no error of either.
      */
-    static double[][] expansionErrors(Device reference, Fused.AttentionGrad op, Host[] in, Host[] expected) {
-        Bound bound = bound(op, Runs.specs(in));
+    static double[][] expansionErrors(Device reference, Fused.AttentionGrad op, HostTensor[] in, HostTensor[] expected) {
+        Bound bound = bound(op, OpRunner.specs(in));
         double stored = rounding(AttentionGradInputs.of(in).y().spec().dtype()) / U;
         Bound wider = new Bound(bound.roundings + stored, bound.summed, bound.reason);
         return errors(wider, reference, op, in, expected);
     }
 
-    private static double[][] errors(Bound bound, Device reference, Op op, Host[] in, Host[] expected) {
+    private static double[][] errors(Bound bound, Device reference, Op op, HostTensor[] in, HostTensor[] expected) {
         double[][] errors = new double[expected.length][];
         double[][] magnitudes = bound.exact() ? new double[0][] : Magnitudes.of(reference, op, in, expected);
         for (int k = 0; k < errors.length; k++) {

@@ -36,9 +36,9 @@ final class AppendAttentionTest {
         "2, 2, 20, 0, BF16, 0, 20",
     })
     void sameBitsAsApart(int heads, int kvHeads, int position, int window, DType type, int tokens, int row) {
-        List<Host> apart = run(heads, kvHeads, position, window, type, tokens, row, true);
+        List<HostTensor> apart = run(heads, kvHeads, position, window, type, tokens, row, true);
         assertThat(backend.launched()).doesNotContain(Kernel.APPEND_ATTENTION);
-        List<Host> together = run(heads, kvHeads, position, window, type, tokens, row, false);
+        List<HostTensor> together = run(heads, kvHeads, position, window, type, tokens, row, false);
         assertThat(backend.launched()).contains(Kernel.APPEND_ATTENTION);
         for (int i = 0; i < together.size(); i++) {
             assertThat(together.get(i).firstDifference(apart.get(i)))
@@ -47,7 +47,7 @@ final class AppendAttentionTest {
         }
     }
 
-    private List<Host> run(
+    private List<HostTensor> run(
             int heads, int kvHeads, int position, int window, DType type, int tokens, int row, boolean apart) {
         int blocks = position / BLOCK + 2;
         try (Device device = backend.open(new DeviceOptions(1, 0, Path.of("")));
@@ -66,7 +66,7 @@ final class AppendAttentionTest {
             for (int i = 0; i < blocks; i++) {
                 table[i] = blocks - 1 - i;
             }
-            Tensor tables = Runs.upload(scope, Host.of(Spec.i32(1, blocks), i -> table[i]))[0];
+            Tensor tables = OpRunner.upload(scope, HostTensor.of(Spec.i32(1, blocks), i -> table[i]))[0];
             Tensor yq = scope.allocate(q.spec());
             Tensor yk = scope.allocate(k.spec());
             Tensor y = scope.allocate(q.spec());
@@ -77,23 +77,23 @@ final class AppendAttentionTest {
             device.run(new Plain.Store(), new Tensor[] {keys, rows, yk}, new Tensor[0]);
             device.run(new Plain.Store(), new Tensor[] {values, rows, v}, new Tensor[0]);
             if (apart) {
-                Runs.download(device, yq); // whoever looks has everything before it done
+                OpRunner.download(device, yq); // whoever looks has everything before it done
             }
             device.run(
                     new Fused.Attention(0.09f, window, BLOCK),
                     new Tensor[] {yq, keys, values, starts, positions, tables},
                     new Tensor[] {y, lse});
             return List.of(yq, yk, keys, values, y, lse).stream()
-                    .map(each -> Runs.download(device, each))
+                    .map(each -> OpRunner.download(device, each))
                     .toList();
         }
     }
 
     private static Tensor whole(Scope scope, int... numbers) {
-        return Runs.upload(scope, Host.of(Spec.i32(numbers.length), i -> numbers[i]))[0];
+        return OpRunner.upload(scope, HostTensor.of(Spec.i32(numbers.length), i -> numbers[i]))[0];
     }
 
     private static Tensor drawn(Scope scope, int site, DType type, long... dims) {
-        return Runs.upload(scope, Host.of(new Spec(type, Shape.of(dims)), i -> Case.bell(1, site, i)))[0];
+        return OpRunner.upload(scope, HostTensor.of(new Spec(type, Shape.of(dims)), i -> Case.bell(1, site, i)))[0];
     }
 }

@@ -71,7 +71,7 @@ abstract class BackendConformanceTest {
         }
     }
 
-    List<Case> asked() {
+    List<Case> selectedCases() {
         return Cases.all().stream()
                 .filter(c -> ONLY.matcher(c.toString()).find())
                 .toList();
@@ -79,8 +79,8 @@ abstract class BackendConformanceTest {
 
     @TestFactory
     Stream<DynamicNode> cases() {
-        assertThat(asked()).isNotEmpty();
-        return asked().stream()
+        assertThat(selectedCases()).isNotEmpty();
+        return selectedCases().stream()
                 .map(c -> dynamicContainer(
                         c.toString(),
                         conformance.checks(c).stream()

@@ -28,7 +28,7 @@ class EmulatedConformanceTest extends BackendConformanceTest {
     Backend backend() {
         EmulatedBackend backend = new EmulatedBackend(warpgroups());
         Set<Variant> needed = new HashSet<>();
-        for (Case c : asked()) {
+        for (Case c : selectedCases()) {
             if (backend.supports(c.op(), c.specs()) == Support.NATIVE) {
                 backend.variants(c.op(), c.specs(), needed);
             }

@@ -82,7 +82,7 @@ final class LaunchesTest {
         }
 
         @Override
-        public boolean clusters() {
+        public boolean supportsClusters() {
             return false;
         }
 
@@ -92,12 +92,12 @@ final class LaunchesTest {
         }
 
         @Override
-        public boolean warpgroups() {
+        public boolean supportsWarpgroups() {
             return false;
         }
 
         @Override
-        public boolean product(Plain.MatMul op, Tensor a, Tensor b, List<Tensor> addends, Tensor c) {
+        public boolean matmul(Plain.MatMul op, Tensor a, Tensor b, List<Tensor> addends, Tensor c) {
             return false;
         }
 

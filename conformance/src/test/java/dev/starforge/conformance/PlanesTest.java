@@ -89,7 +89,7 @@ final class PlanesTest {
     @MethodSource("everyFormatOnEveryDevice")
     void decodesToTheSameInPieces(String name, DType type) {
         Spec spec = new Spec(type, Shape.of(2, 70, 2L * type.blockElements()));
-        Host drawn = Host.of(spec, i -> Math.sin(i * 0.7) / (1 + i % 13));
+        HostTensor drawn = HostTensor.of(spec, i -> Math.sin(i * 0.7) / (1 + i % 13));
         try (Device device = open(name);
                 Scope scope = new Scope(device)) {
             Tensor tensor = scope.allocate(spec);

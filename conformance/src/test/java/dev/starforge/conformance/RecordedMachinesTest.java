@@ -112,19 +112,19 @@ final class RecordedMachinesTest {
 
     @ParameterizedTest
     @CsvSource(textBlock = """
-                    # name,         kind, memory, free, version, dtype, mixed, checkpointing, batch, accumulation, context, storage
-                    GTX 1660 6 GB,  cuda, 6,      5.4,  7.5,     fp16,  no,    true,          1, 16, 2048, nf4-double
-                    RTX 2060 8 GB,  cuda, 8,      7.3,  7.5,     fp16,  no,    true,          2, 8, 2048, nf4-double
-                    A10 24 GB,      cuda, 24,     22.0, 8.6,     bf16,  bf16,  false,         2, 8, 2048, nf4-double
-                    RTX 3070 8 GB,  cuda, 8,      7.3,  8.6,     bf16,  bf16,  true,          4, 4, 2048, nf4-double
-                    RTX 3060 12 GB, cuda, 12,     11.2, 8.6,     bf16,  bf16,  selective,     2, 8, 2048, nf4-double
-                    RTX 4090,       cuda, 24,     22.9, 8.9,     bf16,  bf16,  false,         2, 8, 2048, nf4-double
-                    A100,           cuda, 80,     78,   8.0,     bf16,  bf16,  false,         8, 2, 2048, nf4-double
-                    H200,           cuda, 141,    138,  9.0,     bf16,  bf16,  false,         16, 1, 2048, nf4-double
-                    Intel Mac,      cpu,  16,     9,    0,       bf16,  no,    true,          2, 8, 2048, nf4-double
-                    Linux CPU,      cpu,  32,     28,   0,       bf16,  no,    selective,     2, 8, 2048, nf4-double
-                    Windows CPU,    cpu,  16,     8,    0,       bf16,  no,    true,          2, 8, 2048, nf4-double
-                    """)
+        # name,         kind, memory, free, version, dtype, mixed, checkpointing, batch, accumulation, context, storage
+        GTX 1660 6 GB,  cuda, 6,      5.4,  7.5,     fp16,  no,    true,          1, 16, 2048, nf4-double
+        RTX 2060 8 GB,  cuda, 8,      7.3,  7.5,     fp16,  no,    true,          2, 8, 2048, nf4-double
+        A10 24 GB,      cuda, 24,     22.0, 8.6,     bf16,  bf16,  false,         2, 8, 2048, nf4-double
+        RTX 3070 8 GB,  cuda, 8,      7.3,  8.6,     bf16,  bf16,  true,          4, 4, 2048, nf4-double
+        RTX 3060 12 GB, cuda, 12,     11.2, 8.6,     bf16,  bf16,  selective,     2, 8, 2048, nf4-double
+        RTX 4090,       cuda, 24,     22.9, 8.9,     bf16,  bf16,  false,         2, 8, 2048, nf4-double
+        A100,           cuda, 80,     78,   8.0,     bf16,  bf16,  false,         8, 2, 2048, nf4-double
+        H200,           cuda, 141,    138,  9.0,     bf16,  bf16,  false,         16, 1, 2048, nf4-double
+        Intel Mac,      cpu,  16,     9,    0,       bf16,  no,    true,          2, 8, 2048, nf4-double
+        Linux CPU,      cpu,  32,     28,   0,       bf16,  no,    selective,     2, 8, 2048, nf4-double
+        Windows CPU,    cpu,  16,     8,    0,       bf16,  no,    true,          2, 8, 2048, nf4-double
+        """)
     void everyRecordedMachineHasItsTable(
             String name,
             String kind,
@@ -176,17 +176,17 @@ final class RecordedMachinesTest {
      */
     @ParameterizedTest
     @CsvSource(textBlock = """
-                    # name,  memory, computes,     batch, accumulation, context
-                    M1 Air,  8,      F16 F32,      1, 16, 1024
-                    M1 Pro,  16,     F16 F32,      4, 4, 2048
-                    M1 Max,  32,     F16 F32,      16, 1, 2048
-                    M2 Pro,  16,     F16 F32,      4, 4, 2048
-                    M2 Max,  32,     F16 F32,      16, 1, 2048
-                    M3 Pro,  18,     BF16 F16 F32, 8, 2, 2048
-                    M3 Max,  36,     BF16 F16 F32, 16, 1, 2048
-                    M4 Pro,  24,     BF16 F16 F32, 8, 2, 2048
-                    M4 Max,  64,     BF16 F16 F32, 16, 1, 2048
-                    """)
+        # name,  memory, computes,     batch, accumulation, context
+        M1 Air,  8,      F16 F32,      1, 16, 1024
+        M1 Pro,  16,     F16 F32,      4, 4, 2048
+        M1 Max,  32,     F16 F32,      16, 1, 2048
+        M2 Pro,  16,     F16 F32,      4, 4, 2048
+        M2 Max,  32,     F16 F32,      16, 1, 2048
+        M3 Pro,  18,     BF16 F16 F32, 8, 2, 2048
+        M3 Max,  36,     BF16 F16 F32, 16, 1, 2048
+        M4 Pro,  24,     BF16 F16 F32, 8, 2, 2048
+        M4 Max,  64,     BF16 F16 F32, 16, 1, 2048
+        """)
     void everyAppleChipHasItsPlan(
             String name, int memory, String computes, String batch, String accumulation, String context) {
         RunConfig config = adapt("cuda", apple(name, memory, computes)).config();
@@ -247,7 +247,7 @@ final class RecordedMachinesTest {
                         .getFirst()
                         .computes()
                         .forEach(type -> Cases.all().stream()
-                                .filter(c -> Typed.of(c) == type)
+                                .filter(c -> TypedCases.of(c) == type)
                                 .forEach(c -> assertThat(device.supports(c.op(), c.specs()))
                                         .as(c.toString())
                                         .isNotEqualTo(Support.NONE)));

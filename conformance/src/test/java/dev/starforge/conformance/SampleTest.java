@@ -113,7 +113,7 @@ final class SampleTest {
                 prompts[request.slot * vocabulary + id] = 0;
             }
         }
-        Host uses = Host.of(Spec.i32(rows, vocabulary), i -> prompts[i]);
+        HostTensor uses = HostTensor.of(Spec.i32(rows, vocabulary), i -> prompts[i]);
         for (int step = 0; step < 3; step++) {
             float[] logits = new float[rows * vocabulary];
             int[] biased = random.ints(2L * rows, -2, vocabulary).toArray();
@@ -133,19 +133,19 @@ final class SampleTest {
                 possible[row] = mask(own, words, row * words.length / rows);
                 masked[row] = own;
             }
-            Host[] results = Runs.plain(
+            HostTensor[] results = OpRunner.plain(
                     device,
                     new Decoding.Sample(1),
-                    Host.of(Spec.f32(rows, vocabulary), i -> logits[i]),
-                    Host.of(
+                    HostTensor.of(Spec.f32(rows, vocabulary), i -> logits[i]),
+                    HostTensor.of(
                             Spec.f32(rows, SamplerSetting.COUNT),
                             i -> requests.get(i / SamplerSetting.COUNT).sampling.toRow()[i % SamplerSetting.COUNT]),
-                    Host.of(Spec.i32(rows, 3), i -> requests.get(i / 3).draw(i % 3)),
-                    Host.of(Spec.i32(rows), i -> requests.get(i).slot),
+                    HostTensor.of(Spec.i32(rows, 3), i -> requests.get(i / 3).draw(i % 3)),
+                    HostTensor.of(Spec.i32(rows), i -> requests.get(i).slot),
                     uses,
-                    Host.of(Spec.i32(rows, 2), i -> biased[i]),
-                    Host.of(Spec.f32(rows, 2), SampleTest::bias),
-                    Host.of(Spec.i32(rows, words.length / rows), i -> words[i]));
+                    HostTensor.of(Spec.i32(rows, 2), i -> biased[i]),
+                    HostTensor.of(Spec.f32(rows, 2), SampleTest::bias),
+                    HostTensor.of(Spec.i32(rows, words.length / rows), i -> words[i]));
             for (int row = 0; row < rows; row++) {
                 boolean any = possible[row];
                 int expected = any ? requests.get(row).next(masked[row]) : Decoding.NO_TOKEN;
@@ -234,17 +234,17 @@ final class SampleTest {
             for (int row = 0; row < logits.length / v; row++) {
                 int first = row * v;
                 int[] prompt = Arrays.copyOfRange(history, row * length, (row + 1) * length);
-                Host[] results = Runs.plain(
+                HostTensor[] results = OpRunner.plain(
                         device,
                         new Decoding.Sample(0),
-                        Host.of(Spec.f32(n, v), i -> logits[first + i % v]),
-                        Host.of(Spec.f32(n, SamplerSetting.COUNT), i -> sampling.toRow()[i % SamplerSetting.COUNT]),
-                        Host.of(Spec.i32(n, 3), i -> i % 3 == 0 ? sampling.seed() : i % 3 == 1 ? 0 : i / 3),
-                        Host.of(Spec.i32(n), i -> i),
-                        Host.of(Spec.i32(n, v), i -> contains(prompt, i % v) ? 0 : Decoding.NEVER),
-                        new Host(Spec.i32(n, 0)),
-                        new Host(Spec.f32(n, 0)),
-                        new Host(Spec.i32(n, 0)));
+                        HostTensor.of(Spec.f32(n, v), i -> logits[first + i % v]),
+                        HostTensor.of(Spec.f32(n, SamplerSetting.COUNT), i -> sampling.toRow()[i % SamplerSetting.COUNT]),
+                        HostTensor.of(Spec.i32(n, 3), i -> i % 3 == 0 ? sampling.seed() : i % 3 == 1 ? 0 : i / 3),
+                        HostTensor.of(Spec.i32(n), i -> i),
+                        HostTensor.of(Spec.i32(n, v), i -> contains(prompt, i % v) ? 0 : Decoding.NEVER),
+                        new HostTensor(Spec.i32(n, 0)),
+                        new HostTensor(Spec.f32(n, 0)),
+                        new HostTensor(Spec.i32(n, 0)));
                 for (int i = 0; i < n; i++) {
                     int token = (int) results[0].at(i);
                     double below = 0;
@@ -269,19 +269,19 @@ final class SampleTest {
         float[] logits = {1, Float.NaN, 0, 1, Float.POSITIVE_INFINITY, 0, none, none, none, 1, 2, 3, 1, none, 3};
         int[] slots = {0, 1, 2, Decoding.SKIPPED, 3};
         try (Device device = open(name)) {
-            Host[] results = Runs.plain(
+            HostTensor[] results = OpRunner.plain(
                     device,
                     new Decoding.Sample(2),
-                    Host.of(Spec.f32(5, 3), i -> logits[i]),
-                    Host.of(
+                    HostTensor.of(Spec.f32(5, 3), i -> logits[i]),
+                    HostTensor.of(
                             Spec.f32(5, SamplerSetting.COUNT),
                             i -> SamplingParams.PLAIN.withTopK(1).toRow()[i % SamplerSetting.COUNT]),
-                    new Host(Spec.i32(5, 3)),
-                    Host.of(Spec.i32(5), i -> slots[i]),
-                    Host.of(Spec.i32(4, 3), i -> Decoding.NEVER),
-                    new Host(Spec.i32(5, 0)),
-                    new Host(Spec.f32(5, 0)),
-                    new Host(Spec.i32(5, 0)));
+                    new HostTensor(Spec.i32(5, 3)),
+                    HostTensor.of(Spec.i32(5), i -> slots[i]),
+                    HostTensor.of(Spec.i32(4, 3), i -> Decoding.NEVER),
+                    new HostTensor(Spec.i32(5, 0)),
+                    new HostTensor(Spec.f32(5, 0)),
+                    new HostTensor(Spec.i32(5, 0)));
             assertThat(results[0].doubles()).containsExactly(-1, -1, -1, -1, 2);
             assertThat(Arrays.copyOf(results[1].doubles(), 4)).containsOnly(0);
             assertThat(results[2].doubles()).containsExactly(-1, -1, -1, -1, -1, -1, -1, -1, 2, 0);
@@ -298,16 +298,16 @@ final class SampleTest {
         try (Device device = open("cpu");
                 Scope scope = new Scope(device)) {
             SamplingParams sampling = SamplingParams.PLAIN.withTopP(0.9).withTypicalP(0.95);
-            Tensor[] in = Runs.upload(
+            Tensor[] in = OpRunner.upload(
                     scope,
-                    Host.of(Spec.f32(1, v), i -> 4 * Case.bell(3, 0, i)),
-                    Host.of(Spec.f32(1, SamplerSetting.COUNT), i -> sampling.toRow()[i]),
-                    new Host(Spec.i32(1, 3)),
-                    Host.of(Spec.i32(1), i -> 0),
-                    Host.of(Spec.i32(1, v), i -> i % 100 == 0 ? 0 : Decoding.NEVER),
-                    new Host(Spec.i32(1, 0)),
-                    new Host(Spec.f32(1, 0)),
-                    new Host(Spec.i32(1, 0)));
+                    HostTensor.of(Spec.f32(1, v), i -> 4 * Case.bell(3, 0, i)),
+                    HostTensor.of(Spec.f32(1, SamplerSetting.COUNT), i -> sampling.toRow()[i]),
+                    new HostTensor(Spec.i32(1, 3)),
+                    HostTensor.of(Spec.i32(1), i -> 0),
+                    HostTensor.of(Spec.i32(1, v), i -> i % 100 == 0 ? 0 : Decoding.NEVER),
+                    new HostTensor(Spec.i32(1, 0)),
+                    new HostTensor(Spec.f32(1, 0)),
+                    new HostTensor(Spec.i32(1, 0)));
             Op op = new Decoding.Sample(5);
             Tensor[] out = Arrays.stream(
                             op.outputs(Arrays.stream(in).map(Tensor::spec).toArray(Spec[]::new)))

@@ -61,7 +61,7 @@ final class SchedulerAdapterTest {
             for (int i = 1; i <= 3; i++) {
                 LoraConfig settings =
                         new LoraConfig(4, 8, 0, List.of("q_proj", "k_proj", "v_proj", "o_proj"), false, false, false);
-                DrawnAdapter.write(path(i), GOLDEN, device, i, 0.2f, settings);
+                RandomAdapter.write(path(i), GOLDEN, device, i, 0.2f, settings);
             }
         }
     }
@@ -95,11 +95,11 @@ final class SchedulerAdapterTest {
     void theBaseAndTwoAdaptersTogetherSayWhatEachSaysAlone() throws Exception {
         assertThat(ALONE.get("one")).isNotEqualTo(ALONE.get(""));
         assertThat(ALONE.get("two")).isNotEqualTo(ALONE.get("")).isNotEqualTo(ALONE.get("one"));
-        try (Alone base = new Alone("llama3");
+        try (SingleSequenceRun base = new SingleSequenceRun("llama3");
                 TinyServer server = withTwo()) {
             assertThat(ALONE.get("")).isEqualTo(base.greedy(text(1, 40), 20));
             server.hold();
-            List<Heard> all = new ArrayList<>();
+            List<CollectingSink> all = new ArrayList<>();
             for (int i = 0; i < 9; i++) {
                 all.add(server.submit(of(text(1, 40), 20, NAMES.get(i % 3), "")));
             }
@@ -128,8 +128,8 @@ final class SchedulerAdapterTest {
     void adaptersComeAndGoWhileOthersRun() throws Exception {
         try (TinyServer server = withTwo()) {
             server.device.pause();
-            Heard base = server.submit(of(text(1, 40), 20, "", ""));
-            Heard one = server.submit(of(text(1, 40), 20, "one", ""));
+            CollectingSink base = server.submit(of(text(1, 40), 20, "", ""));
+            CollectingSink one = server.submit(of(text(1, 40), 20, "one", ""));
             await("a held step", server.device::isHeld);
             Thread unloading = Thread.ofPlatform().start(() -> server.scheduler.unloadAdapter("two"));
             await("the command", () -> unloading.getState() == Thread.State.WAITING);
@@ -141,7 +141,7 @@ final class SchedulerAdapterTest {
             loading.join(20_000);
             assertThat(server.scheduler.adapters().stream().map(AdapterCard::name))
                     .containsExactlyInAnyOrder("one", "three");
-            Heard three = server.submit(of(text(1, 40), 20, "three", ""));
+            CollectingSink three = server.submit(of(text(1, 40), 20, "three", ""));
             server.device.resume();
             assertThat(base.finished()).isEqualTo(ALONE.get(""));
             assertThat(one.finished()).isEqualTo(ALONE.get("one"));
@@ -158,12 +158,13 @@ final class SchedulerAdapterTest {
     void anUnloadedAdapterKeepsItsPlaceUntilItsTextsHaveEnded() throws Exception {
         try (TinyServer server = withTwo()) {
             server.device.pause();
-            Heard heard = server.submit(of(text(1, 40), 20, "one", ""));
-            SequenceHandle other = server.submit(of(text(2, 4), 200, "one", ""), new Heard());
+            CollectingSink heard = server.submit(of(text(1, 40), 20, "one", ""));
+            SequenceHandle other = server.submit(of(text(2, 4), 200, "one", ""), new CollectingSink());
             await("a held step", server.device::isHeld);
             Thread unloading = Thread.ofPlatform().start(() -> server.scheduler.unloadAdapter("one"));
             await("the command", () -> unloading.getState() == Thread.State.WAITING);
-            Heard late = server.submit(of(text(1, 40), 20, "one", "")); // found before it was unloaded, and still there
+            CollectingSink late =
+                    server.submit(of(text(1, 40), 20, "one", "")); // found before it was unloaded, and still there
             server.device.resume();
             unloading.join(20_000);
             refused(EngineErrorKind.UNKNOWN_ADAPTER, () -> server.submit(of(text(1, 4), 1, "one", "")));
@@ -183,7 +184,7 @@ final class SchedulerAdapterTest {
             server.hold();
             Thread unloading = Thread.ofPlatform().start(() -> server.scheduler.unloadAdapter("one"));
             await("the command", () -> unloading.getState() == Thread.State.WAITING);
-            Heard heard = server.submit(of(text(1, 40), 20, "one", ""));
+            CollectingSink heard = server.submit(of(text(1, 40), 20, "one", ""));
             CompletableFuture<List<float[]>> embedding = server.scheduler.embed(List.of(text(1, 4)), "one");
             server.device.resume();
             unloading.join(20_000);
@@ -197,7 +198,7 @@ final class SchedulerAdapterTest {
     void aNameThatIsLeavingIsTakenAndItsPlaceIsNotFree() throws Exception {
         try (TinyServer server = withTwo()) {
             server.device.pause();
-            Heard heard = server.submit(of(text(1, 40), 200, "one", ""));
+            CollectingSink heard = server.submit(of(text(1, 40), 200, "one", ""));
             await("a held step", server.device::isHeld);
             List<Throwable> refusals = new ArrayList<>();
             Thread commanding = Thread.ofPlatform().start(() -> {

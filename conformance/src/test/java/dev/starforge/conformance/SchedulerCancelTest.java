@@ -29,7 +29,7 @@ final class SchedulerCancelTest {
         return Setup.of("llama3", asynchronous).withNanosPerRow(10_000_000); // pieces of 16 tokens
     }
 
-    private void cancelled(TinyServer server, Heard heard, int tokens) throws Exception {
+    private void cancelled(TinyServer server, CollectingSink heard, int tokens) throws Exception {
         assertThat(heard.ending()).isEqualTo(new FinishReason.Cancelled());
         server.idle(setup());
         assertThat(heard.endings).hasSize(1);
@@ -37,7 +37,7 @@ final class SchedulerCancelTest {
     }
 
     private static void answersRight(TinyServer server) throws Exception {
-        try (Alone alone = new Alone("llama3")) {
+        try (SingleSequenceRun alone = new SingleSequenceRun("llama3")) {
             assertThat(server.submit(request(text(5, 90), 4)).finished()).isEqualTo(alone.greedy(text(5, 90), 4));
         }
     }
@@ -46,7 +46,7 @@ final class SchedulerCancelTest {
     void beforeItHasBegun() throws Exception {
         try (TinyServer server = new TinyServer(setup())) {
             server.hold();
-            Heard heard = new Heard();
+            CollectingSink heard = new CollectingSink();
             SequenceHandle job = server.submit(request(text(5, 90), 9), heard);
             job.cancel();
             job.cancel();
@@ -63,7 +63,7 @@ final class SchedulerCancelTest {
             answersRight(server); // the size of a piece is known now
             server.device.steps.clear();
             server.device.pause();
-            Heard heard = new Heard();
+            CollectingSink heard = new CollectingSink();
             SequenceHandle job = server.submit(request(text(6, 90), 9), heard);
             await("the first piece", server.device::isHeld);
             server.device.allow(2);
@@ -80,9 +80,9 @@ final class SchedulerCancelTest {
     void atSomeToken(int count) throws Exception {
         try (TinyServer server = new TinyServer(setup())) {
             server.device.pause();
-            Heard heard = new Heard();
+            CollectingSink heard = new CollectingSink();
             SequenceHandle job = server.submit(request(text(7, 10), 40), heard);
-            Heard beside = server.submit(request(text(8, 3), 12));
+            CollectingSink beside = server.submit(request(text(8, 3), 12));
             await("a held step", server.device::isHeld);
             while (heard.tokens.size() < count) {
                 server.device.allow(1);
@@ -120,9 +120,9 @@ final class SchedulerCancelTest {
 
     @Test
     void closingEndsEverything() throws Exception {
-        Heard running = new Heard();
-        Heard waiting = new Heard();
-        Heard queued = new Heard();
+        CollectingSink running = new CollectingSink();
+        CollectingSink waiting = new CollectingSink();
+        CollectingSink queued = new CollectingSink();
         try (TinyServer server = new TinyServer(setup().withSequences(1))) {
             server.submit(request(text(1, 5), 200), running);
             await("a token", () -> !running.tokens.isEmpty());
@@ -136,7 +136,7 @@ final class SchedulerCancelTest {
             server.device.resume();
             closing.join(20_000);
             assertThat(closing.isAlive()).isFalse();
-            for (Heard heard : List.of(running, waiting, queued)) {
+            for (CollectingSink heard : List.of(running, waiting, queued)) {
                 assertThat(heard.endings).hasSize(1);
                 assertThat(heard.ending()).isInstanceOf(FinishReason.EngineFailed.class);
             }
@@ -164,12 +164,12 @@ final class SchedulerCancelTest {
         try (TinyServer server = new TinyServer(setup())) {
             answersRight(server);
             server.device.pause();
-            Heard running = server.submit(request(text(9, 3), 100));
+            CollectingSink running = server.submit(request(text(9, 3), 100));
             await("a held step", server.device::isHeld);
             server.device.allow(3);
             server.device.steps.clear();
             int[] before = {-1};
-            Heard joining = new Heard(count -> {
+            CollectingSink joining = new CollectingSink(count -> {
                 before[0] = before[0] < 0 ? running.tokens.size() : before[0];
                 return true;
             });

@@ -60,12 +60,12 @@ final class SchedulerEmbeddingTest {
     @Test
     void aLongTextGoesInPiecesAndHoldsNobodyUp() throws Exception {
         Setup setup = setup().withNanosPerRow(10_000_000);
-        try (Alone alone = new Alone("llama3");
+        try (SingleSequenceRun alone = new SingleSequenceRun("llama3");
                 TinyServer server = new TinyServer(setup)) {
             one(server.scheduler.embed(List.of(text(9, 60)), "")); // so that the time of a token is known
             server.hold();
             server.device.steps.clear();
-            Heard heard = server.submit(request(text(2, 5), 12));
+            CollectingSink heard = server.submit(request(text(2, 5), 12));
             var vector = server.scheduler.embed(List.of(text(1, 100)), "");
             server.device.resume();
             assertThat(heard.finished()).isEqualTo(alone.greedy(text(2, 5), 12));
@@ -80,13 +80,13 @@ final class SchedulerEmbeddingTest {
     @Test
     void blocksGoToWhoeverGeneratesAndTheTextBeginsAgain() throws Exception {
         Setup setup = setup().withBlocks(6).withNanosPerRow(10_000_000);
-        try (Alone alone = new Alone("llama3");
+        try (SingleSequenceRun alone = new SingleSequenceRun("llama3");
                 TinyServer server = new TinyServer(setup)) {
             one(server.scheduler.embed(List.of(text(9, 60)), ""));
             server.device.pause();
             var vector = server.scheduler.embed(List.of(text(1, 80)), "");
             await("a held step", server.device::isHeld);
-            Heard heard = server.submit(request(text(2, 4), 56));
+            CollectingSink heard = server.submit(request(text(2, 4), 56));
             server.device.resume();
             assertThat(heard.finished()).isEqualTo(alone.greedy(text(2, 4), 56));
             assertThat(one(vector)).isEqualTo(alone(text(1, 80)));

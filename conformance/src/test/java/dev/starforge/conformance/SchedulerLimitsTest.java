@@ -34,7 +34,7 @@ final class SchedulerLimitsTest {
     @Parameter
     private boolean asynchronous;
 
-    private static void failed(Heard heard, FinishReason.FailureKind kind) throws Exception {
+    private static void failed(CollectingSink heard, FinishReason.FailureKind kind) throws Exception {
         assertThat(heard.ending())
                 .isInstanceOfSatisfying(
                         FinishReason.EngineFailed.class,
@@ -47,14 +47,14 @@ final class SchedulerLimitsTest {
     void preemptedTextsAreWhatTheyWouldBe() throws Exception {
         Setup setup = Setup.of("llama3", asynchronous).withBlocks(10).withSequences(8);
         SamplingParams drawn = SamplingParams.PLAIN.withRepetitionPenalty(1.2).withFrequencyPenalty(0.4);
-        try (Alone alone = new Alone("llama3");
+        try (SingleSequenceRun alone = new SingleSequenceRun("llama3");
                 TinyServer server = new TinyServer(setup)) {
             server.hold();
-            List<Heard> all = new ArrayList<>();
-            List<Heard> endedBefore = new ArrayList<>();
+            List<CollectingSink> all = new ArrayList<>();
+            List<CollectingSink> endedBefore = new ArrayList<>();
             for (int i = 0; i < 8; i++) {
                 int number = i;
-                all.add(new Heard(count -> {
+                all.add(new CollectingSink(count -> {
                     if (number == 0 && count == 40) {
                         all.stream().filter(each -> !each.endings.isEmpty()).forEach(endedBefore::add);
                     }
@@ -65,7 +65,7 @@ final class SchedulerLimitsTest {
             }
             server.device.resume();
             for (int i = 0; i < 8; i++) {
-                Alone.Said said = alone.say(text(i, 8 + i), 40 + i % 5, i % 2 == 0 ? SamplingParams.GREEDY : drawn);
+                SingleSequenceRun.Generated said = alone.say(text(i, 8 + i), 40 + i % 5, i % 2 == 0 ? SamplingParams.GREEDY : drawn);
                 assertThat(all.get(i).finished()).as("request %d", i).isEqualTo(said.ids());
             }
             server.idle(setup);
@@ -83,7 +83,7 @@ final class SchedulerLimitsTest {
     void whateverTheCrowdNobodyHearsAnythingElse(String model) throws Exception {
         Setup setup =
                 Setup.of(model, asynchronous).withBlocks(8).withSequences(6).withNanosPerRow(10_000_000);
-        try (Alone alone = new Alone(model);
+        try (SingleSequenceRun alone = new SingleSequenceRun(model);
                 TinyServer server = new TinyServer(setup)) {
             Crowd[] crowds = new Crowd[4];
             Thread[] threads = new Thread[crowds.length];
@@ -98,7 +98,7 @@ final class SchedulerLimitsTest {
             for (Crowd crowd : crowds) {
                 for (int i = 0; i < crowd.requests.size(); i++) {
                     GenerationRequest request = crowd.requests.get(i);
-                    Heard heard = crowd.heard.get(i);
+                    CollectingSink heard = crowd.heard.get(i);
                     int[] said = alone.say(request.prompt(), request.maxTokens(), request.sampling())
                             .ids();
                     int expected = heard.ending() instanceof FinishReason.Completed
@@ -117,7 +117,7 @@ final class SchedulerLimitsTest {
     private static final int ENOUGH = 30;
 
     /** A client with ten requests after each other in each of four rounds, of which it cancels some at some time. */
-    private record Crowd(TinyServer server, Random random, List<GenerationRequest> requests, List<Heard> heard)
+    private record Crowd(TinyServer server, Random random, List<GenerationRequest> requests, List<CollectingSink> heard)
             implements Runnable {
         @Override
         public void run() {
@@ -131,7 +131,7 @@ final class SchedulerLimitsTest {
                                     .withPresencePenalty(random.nextInt(2))
                                     .withSeed(random.nextInt());
                     requests.add(request(prompt, random.nextInt(50), sampling, 0));
-                    heard.add(new Heard(count -> count < ENOUGH));
+                    heard.add(new CollectingSink(count -> count < ENOUGH));
                     jobs.add(server.submit(requests.getLast(), heard.getLast()));
                 }
                 for (SequenceHandle job : jobs) {
@@ -139,7 +139,7 @@ final class SchedulerLimitsTest {
                         job.cancel();
                     }
                 }
-                heard.forEach(Heard::ending);
+                heard.forEach(CollectingSink::ending);
             }
         }
     }
@@ -147,7 +147,7 @@ final class SchedulerLimitsTest {
     @Test
     void whatNeverFitsIsRefusedAndWhatJustFitsIsNot() throws Exception {
         Setup setup = Setup.of("llama3", asynchronous).withBlocks(4);
-        try (Alone alone = new Alone("llama3");
+        try (SingleSequenceRun alone = new SingleSequenceRun("llama3");
                 TinyServer server = new TinyServer(setup)) {
             refused(EngineException.EngineErrorKind.NEVER_FITS, () -> server.submit(request(text(1, 40), 25)));
             refused(
@@ -169,8 +169,8 @@ final class SchedulerLimitsTest {
         Setup setup = Setup.of("llama3", asynchronous).withPlaces(3);
         try (TinyServer server = new TinyServer(setup)) {
             server.hold(); // has one place
-            Heard one = server.submit(request(text(1, 4), 3));
-            Heard two = server.submit(request(text(2, 4), 3));
+            CollectingSink one = server.submit(request(text(1, 4), 3));
+            CollectingSink two = server.submit(request(text(2, 4), 3));
             refused(EngineException.EngineErrorKind.QUEUE_FULL, () -> server.submit(request(text(3, 4), 3)));
             refused(
                     EngineException.EngineErrorKind.QUEUE_FULL,
@@ -191,9 +191,9 @@ final class SchedulerLimitsTest {
             Engine.Sequence held = engine.open(text(50, 40));
             engine.step(List.of(new Engine.SequenceChunk(held, 40, 1)));
         });
-        try (Alone alone = new Alone("llama3");
+        try (SingleSequenceRun alone = new SingleSequenceRun("llama3");
                 TinyServer server = new TinyServer(setup)) {
-            Heard large = server.submit(request(text(1, 30), 40));
+            CollectingSink large = server.submit(request(text(1, 30), 40));
             failed(large, FinishReason.FailureKind.OUT_OF_MEMORY);
             assertThat(large.tokens).hasSize(19);
             assertThat(server.submit(request(text(2, 30), 10)).finished()).isEqualTo(alone.greedy(text(2, 30), 10));
@@ -210,7 +210,7 @@ final class SchedulerLimitsTest {
     private void dies(RuntimeException failure, FinishReason.FailureKind kind) throws Exception {
         try (TinyServer server = new TinyServer(Setup.of("llama3", asynchronous).withSequences(2))) {
             server.hold();
-            List<Heard> all = new ArrayList<>();
+            List<CollectingSink> all = new ArrayList<>();
             for (int i = 0; i < 4; i++) {
                 all.add(server.submit(request(text(i, 4), 50)));
             }
@@ -218,7 +218,7 @@ final class SchedulerLimitsTest {
             all.add(server.submit(request(text(9, 4), 50)));
             server.device.failWith(failure);
             server.device.resume();
-            for (Heard heard : all) {
+            for (CollectingSink heard : all) {
                 failed(heard, kind);
             }
             assertThat(server.scheduler.status().alive()).isFalse();
@@ -239,11 +239,11 @@ final class SchedulerLimitsTest {
     /** Sinks belong to others: one that throws ends its own text. */
     @Test
     void aSinkThatThrowsEndsItsTextAlone() throws Exception {
-        try (Alone alone = new Alone("llama3");
+        try (SingleSequenceRun alone = new SingleSequenceRun("llama3");
                 TinyServer server = new TinyServer(Setup.of("llama3", asynchronous))) {
             server.hold();
-            Heard before = server.submit(request(text(1, 4), 9));
-            Heard broken = new Heard(count -> {
+            CollectingSink before = server.submit(request(text(1, 4), 9));
+            CollectingSink broken = new CollectingSink(count -> {
                 throw new IllegalStateException("a sink that throws");
             });
             server.submit(request(text(2, 4), 9), broken);
@@ -258,7 +258,7 @@ final class SchedulerLimitsTest {
                     throw new IllegalStateException("a sink that throws at its end");
                 }
             });
-            Heard after = server.submit(request(text(4, 4), 9));
+            CollectingSink after = server.submit(request(text(4, 4), 9));
             server.device.resume();
             failed(broken, FinishReason.FailureKind.INFERENCE_FAILED);
             assertThat(broken.tokens).hasSize(1);

@@ -34,7 +34,7 @@ final class SchedulerOverlapTest {
     }
 
     private static int[] said(int[] prompt, int count) {
-        try (Alone alone = new Alone("llama3")) {
+        try (SingleSequenceRun alone = new SingleSequenceRun("llama3")) {
             return alone.greedy(prompt, count);
         }
     }
@@ -43,7 +43,7 @@ final class SchedulerOverlapTest {
     void theNextStepIsLaunchedBeforeTokensAreToldWhereThatTakesNoTime() throws Exception {
         try (TinyServer server = new TinyServer(setup())) {
             List<Integer> launched = new ArrayList<>();
-            Heard heard = new Heard(count -> launched.add(server.device.steps.size()));
+            CollectingSink heard = new CollectingSink(count -> launched.add(server.device.steps.size()));
             server.submit(request(text(1, 5), 5), heard);
             assertThat(heard.finished()).isEqualTo(said(text(1, 5), 5));
             assertThat(launched).isEqualTo(asynchronous ? List.of(2, 3, 4, 5, 5) : List.of(1, 2, 3, 4, 5));
@@ -58,7 +58,7 @@ final class SchedulerOverlapTest {
             server.scheduler.warmUp(); // what is read once is read
             int before = server.device.reads.get();
             List<Integer> read = new ArrayList<>();
-            Heard heard = new Heard(count -> read.add(server.device.reads.get() - before));
+            CollectingSink heard = new CollectingSink(count -> read.add(server.device.reads.get() - before));
             server.submit(request(text(1, 5), 5), heard);
             heard.finished();
             assertThat(read).containsExactly(1, 2, 3, 4, 5);
@@ -70,9 +70,9 @@ final class SchedulerOverlapTest {
         try (TinyServer server = new TinyServer(setup())) {
             server.hold();
             int[] prompt = text(4, 20);
-            Heard enough = new Heard(count -> count < 4);
+            CollectingSink enough = new CollectingSink(count -> count < 4);
             server.submit(request(prompt, 12), enough);
-            Heard beside = server.submit(request(text(5, 20), 12));
+            CollectingSink beside = server.submit(request(text(5, 20), 12));
             server.device.resume();
             assertThat(enough.finished()).isEqualTo(Arrays.copyOf(said(prompt, 12), 4));
             assertThat(enough.ending()).isEqualTo(new FinishReason.Completed(StopReason.STOP_SEQUENCE, 0));
@@ -87,7 +87,7 @@ final class SchedulerOverlapTest {
     @Test
     void aSinkMayHaveEnoughWithTheLastToken() throws Exception {
         try (TinyServer server = new TinyServer(setup())) {
-            Heard enough = new Heard(count -> count < 3);
+            CollectingSink enough = new CollectingSink(count -> count < 3);
             server.submit(request(text(4, 20), 3), enough);
             assertThat(enough.finished()).hasSize(3);
             server.idle(setup());
@@ -99,7 +99,7 @@ final class SchedulerOverlapTest {
     void aTextCancelledWhileItIsToldATokenHearsNoMore() throws Exception {
         try (TinyServer server = new TinyServer(setup())) {
             CompletableFuture<SequenceHandle> job = new CompletableFuture<>();
-            Heard heard = new Heard(count -> {
+            CollectingSink heard = new CollectingSink(count -> {
                 if (count == 3) {
                     job.join().cancel();
                 }
@@ -115,9 +115,9 @@ final class SchedulerOverlapTest {
     }
 
     /** While step 4 is launched, token 3 is accepted, and told on one kind of device only. */
-    private Heard heldInStepFour(TinyServer server) throws InterruptedException {
+    private CollectingSink heldInStepFour(TinyServer server) throws InterruptedException {
         server.device.pause();
-        Heard heard = server.submit(request(text(7, 9), 12));
+        CollectingSink heard = server.submit(request(text(7, 9), 12));
         await("the first step", server.device::isHeld);
         server.device.allow(3);
         assertThat(heard.tokens).hasSize(asynchronous ? 2 : 3);
@@ -127,7 +127,7 @@ final class SchedulerOverlapTest {
     @Test
     void whatWasAcceptedIsToldBeforeALaunchThatFails() throws Exception {
         try (TinyServer server = new TinyServer(setup())) {
-            Heard heard = heldInStepFour(server);
+            CollectingSink heard = heldInStepFour(server);
             server.device.failWith(new DeviceException("a device that is lost"));
             failsAfterThree(server, heard);
         }
@@ -136,13 +136,13 @@ final class SchedulerOverlapTest {
     @Test
     void whatWasAcceptedIsToldBeforeAReadThatFails() throws Exception {
         try (TinyServer server = new TinyServer(setup())) {
-            Heard heard = heldInStepFour(server);
+            CollectingSink heard = heldInStepFour(server);
             server.device.failReadsWith(new DeviceException("a device that is lost"));
             failsAfterThree(server, heard);
         }
     }
 
-    private static void failsAfterThree(TinyServer server, Heard heard) {
+    private static void failsAfterThree(TinyServer server, CollectingSink heard) {
         server.device.resume();
         assertThat(heard.ending()).isInstanceOf(FinishReason.EngineFailed.class);
         assertThat(heard.ids()).isEqualTo(said(text(7, 9), 3));
@@ -152,7 +152,7 @@ final class SchedulerOverlapTest {
     @Test
     void closingTellsWhatTheStepUnderWayHasChosen() throws Exception {
         try (TinyServer server = new TinyServer(setup())) {
-            Heard heard = heldInStepFour(server);
+            CollectingSink heard = heldInStepFour(server);
             Thread closing = Thread.ofPlatform().start(server.scheduler::close);
             await("the end of the step", () -> closing.getState() == Thread.State.WAITING);
             server.device.resume();

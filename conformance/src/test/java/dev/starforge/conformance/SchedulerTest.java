@@ -46,10 +46,10 @@ final class SchedulerTest {
     @ValueSource(strings = {"llama3", "starcoder2", "qwen3_moe", "phi3-longrope"})
     void manyAtOnceSayWhatEachSaysAlone(String model) throws Exception {
         Setup setup = Setup.of(model, asynchronous).withNanosPerRow(10_000_000); // pieces of 16 tokens
-        try (Alone alone = new Alone(model);
+        try (SingleSequenceRun alone = new SingleSequenceRun(model);
                 TinyServer server = new TinyServer(setup)) {
             server.hold();
-            List<Heard> all = new ArrayList<>();
+            List<CollectingSink> all = new ArrayList<>();
             for (int i = 0; i < REQUESTS; i++) {
                 all.add(server.submit(request(prompt(i), length(i))));
             }
@@ -77,19 +77,19 @@ final class SchedulerTest {
     @Test
     void drawnTokensAndLogprobsAreThoseOfTheHostAlone() throws Exception {
         Setup setup = Setup.of("llama3", asynchronous);
-        try (Alone alone = new Alone("llama3");
+        try (SingleSequenceRun alone = new SingleSequenceRun("llama3");
                 TinyServer server = new TinyServer(setup)) {
             server.hold();
-            List<Heard> all = new ArrayList<>();
+            List<CollectingSink> all = new ArrayList<>();
             for (int i = 0; i < REQUESTS; i++) {
                 all.add(server.submit(request(prompt(i), length(i), sampling(i), i % 4 - 1)));
             }
             server.device.resume();
             for (int i = 0; i < REQUESTS; i++) {
-                Alone.Said said = alone.say(prompt(i), length(i), sampling(i));
-                Heard heard = all.get(i);
+                SingleSequenceRun.Generated said = alone.say(prompt(i), length(i), sampling(i));
+                CollectingSink heard = all.get(i);
                 assertThat(heard.finished()).as("request %d", i).isEqualTo(said.ids());
-                Heard again = server.submit(request(prompt(i), length(i), sampling(i), i % 4 - 1));
+                CollectingSink again = server.submit(request(prompt(i), length(i), sampling(i), i % 4 - 1));
                 again.ending();
                 assertThat(again.tokens).as("request %d alone", i).isEqualTo(heard.tokens);
                 for (int t = 0; t < heard.tokens.size(); t++) {
@@ -110,11 +110,11 @@ final class SchedulerTest {
         try (TinyServer server = new TinyServer(setup)) {
             int[] first = server.submit(of(prompt, 1, "", "a")).finished();
             assertThat(server.device.computed()).isEqualTo(100);
-            Heard again = server.submit(of(prompt, 1, "", "a"));
+            CollectingSink again = server.submit(of(prompt, 1, "", "a"));
             assertThat(again.finished()).isEqualTo(first);
             assertThat(again.ending()).isEqualTo(new FinishReason.Completed(StopReason.MAX_TOKENS, shared));
             assertThat(server.device.computed()).isEqualTo(200 - shared);
-            Heard stranger = server.submit(of(prompt, 1, "", "b"));
+            CollectingSink stranger = server.submit(of(prompt, 1, "", "b"));
             assertThat(stranger.finished()).isEqualTo(first);
             assertThat(stranger.ending()).isEqualTo(new FinishReason.Completed(StopReason.MAX_TOKENS, 0));
             assertThat(server.device.computed()).isEqualTo(300 - shared);
@@ -129,16 +129,16 @@ final class SchedulerTest {
     void noTokensOnlyFillTheCache() throws Exception {
         Setup setup = Setup.of("llama3", asynchronous);
         int[] prompt = text(2, 49);
-        try (Alone alone = new Alone("llama3");
+        try (SingleSequenceRun alone = new SingleSequenceRun("llama3");
                 TinyServer server = new TinyServer(setup)) {
             server.hold();
-            Heard beside = server.submit(request(text(3, 9), 5));
-            Heard filling = server.submit(request(prompt, 0));
+            CollectingSink beside = server.submit(request(text(3, 9), 5));
+            CollectingSink filling = server.submit(request(prompt, 0));
             server.device.resume();
             assertThat(filling.ending()).isEqualTo(new FinishReason.Completed(StopReason.MAX_TOKENS, 0));
             assertThat(filling.tokens).isEmpty();
             assertThat(beside.finished()).isEqualTo(alone.greedy(text(3, 9), 5));
-            Heard filled = server.submit(request(prompt, 3));
+            CollectingSink filled = server.submit(request(prompt, 3));
             assertThat(filled.finished()).isEqualTo(alone.greedy(prompt, 3));
             assertThat(filled.ending()).isEqualTo(new FinishReason.Completed(StopReason.MAX_TOKENS, 48));
         }
@@ -148,17 +148,17 @@ final class SchedulerTest {
     void textsEndAtStopTokensAndWhenTheSinkHasEnough() throws Exception {
         Setup setup = Setup.of("llama3", asynchronous);
         int[] prompt = text(4, 20);
-        try (Alone alone = new Alone("llama3");
+        try (SingleSequenceRun alone = new SingleSequenceRun("llama3");
                 TinyServer server = new TinyServer(setup)) {
             int[] whole = alone.greedy(prompt, 12);
             int stop = whole[6];
             int[] before =
                     Arrays.copyOf(whole, Arrays.stream(whole).boxed().toList().indexOf(stop));
-            Heard stopped = server.submit(new GenerationRequest(
+            CollectingSink stopped = server.submit(new GenerationRequest(
                     prompt, 12, SamplingParams.GREEDY, Set.of(stop), GenerationRequest.NO_LOGPROBS, "", ""));
             assertThat(stopped.finished()).isEqualTo(before);
             assertThat(stopped.ending()).isEqualTo(new FinishReason.Completed(StopReason.EOS, 0));
-            Heard enough = new Heard(count -> count < 4);
+            CollectingSink enough = new CollectingSink(count -> count < 4);
             server.submit(request(prompt, 12), enough);
             assertThat(enough.finished()).isEqualTo(Arrays.copyOf(whole, 4));
             assertThat(enough.ending()).isEqualTo(new FinishReason.Completed(StopReason.STOP_SEQUENCE, 16));
@@ -174,7 +174,7 @@ final class SchedulerTest {
         try (TinyServer server = new TinyServer(Setup.of("llama3", asynchronous))) {
             int ended = 0;
             for (int seed = 0; seed < 20; seed++) {
-                Heard heard = server.submit(request(text(seed, 5), 120, plain.withSeed(seed), -1));
+                CollectingSink heard = server.submit(request(text(seed, 5), 120, plain.withSeed(seed), -1));
                 assertThat(heard.finished()).doesNotContain(1);
                 if (((FinishReason.Completed) heard.ending()).reason() == StopReason.EOS) {
                     ended++;
@@ -200,10 +200,10 @@ final class SchedulerTest {
     void textsOfTwoRotaryRegimesTakeTurns() throws Exception {
         try (TinyServer server = new TinyServer(Setup.of("phi3-longrope", asynchronous))) {
             server.hold();
-            Heard near = server.submit(request(text(1, 4), 24));
-            Heard[] tokensOfNear = {near};
+            CollectingSink near = server.submit(request(text(1, 4), 24));
+            CollectingSink[] tokensOfNear = {near};
             List<Integer> heardOfNear = new ArrayList<>();
-            Heard far = new Heard(count -> heardOfNear.add(tokensOfNear[0].tokens.size()));
+            CollectingSink far = new CollectingSink(count -> heardOfNear.add(tokensOfNear[0].tokens.size()));
             server.submit(request(text(2, 60), 8), far);
             server.device.resume();
             near.finished();

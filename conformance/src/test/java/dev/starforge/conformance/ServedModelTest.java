@@ -100,7 +100,7 @@ final class ServedModelTest {
     }
 
     private String continuation(String prompt, int tokens) {
-        try (Alone alone = new Alone(MODEL)) {
+        try (SingleSequenceRun alone = new SingleSequenceRun(MODEL)) {
             return tokenizer.decode(alone.greedy(tokenizer.encode(prompt, true), tokens), true);
         }
     }
@@ -160,7 +160,7 @@ final class ServedModelTest {
             assertThat(streamed).isNotEmpty().isEqualTo(expected);
             int[] taken = tokenizer.heal(tokenizer.encode(prompt, true)).ids();
             assertThat(taken).hasSizeLessThan(tokenizer.encode(prompt, true).length);
-            try (Alone alone = new Alone(MODEL)) {
+            try (SingleSequenceRun alone = new SingleSequenceRun(MODEL)) {
                 assertThat(prompt + expected)
                         .isEqualTo(tokenizer.decode(taken, true)
                                 + alone.healed(

@@ -59,7 +59,7 @@ final class SpeedTest {
 
     @Test
     void aWrongAnswerIsNotTimed() throws IOException {
-        BrokenDevice broken = new BrokenDevice((device, op, in, out) -> {
+        FaultyDevice broken = new FaultyDevice((device, op, in, out) -> {
             device.run(op, in, out);
             if (op instanceof Plain.MatMul) {
                 device.write(out[0].view(0, Shape.of(1)), 1000f);

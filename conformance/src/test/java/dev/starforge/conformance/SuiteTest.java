@@ -67,12 +67,12 @@ final class SuiteTest {
     void whateverTakesActivationsIsAskedInEveryType() {
         for (DType type : List.of(DType.F16, DType.BF16)) {
             Set<Class<?>> asked = Cases.all().stream()
-                    .filter(c -> Typed.of(c) == type && !hasItsOwnType(c.op()))
+                    .filter(c -> TypedCases.of(c) == type && !hasItsOwnType(c.op()))
                     .map(c -> c.op().getClass())
                     .collect(Collectors.toSet());
             Set<Class<?>> all = Cases.all().stream()
                     .filter(c -> c.op() instanceof Plain.Fill
-                            || IntStream.range(0, c.inputs().size()).anyMatch(i -> Typed.isActivation(c.op(), i)))
+                            || IntStream.range(0, c.inputs().size()).anyMatch(i -> TypedCases.isActivation(c.op(), i)))
                     .map(c -> c.op().getClass())
                     .collect(Collectors.toSet());
             assertThat(all).hasSizeGreaterThan(25);
@@ -216,7 +216,7 @@ final class SuiteTest {
     /** The tolerances of float32 must not let through one operand rounded to 11 bits, as TF32 has it, in any product. */
     @Test
     void findsTf32() {
-        BrokenDevice.Fault tf32 = (device, op, in, out) -> {
+        FaultyDevice.Fault tf32 = (device, op, in, out) -> {
             float[] exact = device.floats(in[0]);
             float[] rounded = exact.clone();
             for (int i = 0; i < rounded.length; i++) {
@@ -226,7 +226,7 @@ final class SuiteTest {
             device.run(op, in, out);
             device.write(in[0], exact);
         };
-        BrokenDevice broken = new BrokenDevice(tf32);
+        FaultyDevice broken = new FaultyDevice(tf32);
         Conformance conformance = new Conformance(broken, broken, broken, reference);
         List<String> passed = new ArrayList<>();
         for (Case c : Cases.all()) {
@@ -243,7 +243,7 @@ final class SuiteTest {
                 try {
                     conformance.run(Check.VALUE, c);
                     passed.add(c.toString());
-                } catch (Failure found) {
+                } catch (ConformanceFailure found) {
                     assertThat(found).hasMessageContaining("elements differ");
                 }
             }
@@ -260,7 +260,7 @@ final class SuiteTest {
         });
     }
 
-    private static final BrokenDevice.Fault WRONG_GRADIENT = (device, op, in, out) -> {
+    private static final FaultyDevice.Fault WRONG_GRADIENT = (device, op, in, out) -> {
         device.run(op, in, out);
         if (op instanceof Fused.RmsNormGrad) {
             scale(device, out[1], 2, 1.1f);
@@ -275,7 +275,7 @@ final class SuiteTest {
     /** The reference's own is held to finite differences. */
     @Test
     void findsAWrongGradientOfTheReference() {
-        BrokenDevice device = new BrokenDevice(WRONG_GRADIENT) {
+        FaultyDevice device = new FaultyDevice(WRONG_GRADIENT) {
             @Override
             public String name() {
                 return "reference";
@@ -283,7 +283,7 @@ final class SuiteTest {
         };
         Conformance conformance = new Conformance(device, device, device, reference);
         assertThatThrownBy(() -> conformance.run(Check.GRADIENT, find(NORM)))
-                .isInstanceOf(Failure.class)
+                .isInstanceOf(ConformanceFailure.class)
                 .hasMessageContaining("input 1: the gradient along a random direction");
     }
 
@@ -307,7 +307,7 @@ final class SuiteTest {
     @Test
     void findsWeightsThatAreNotReadAsTheyWereWritten() {
         String name = "Cast(to=F32) Q8_0[33, 64]";
-        BrokenDevice device = new BrokenDevice(Device::run) {
+        FaultyDevice device = new FaultyDevice(Device::run) {
             @Override
             public void read(Tensor from, ByteBuffer to) {
                 super.read(from, to);
@@ -318,14 +318,14 @@ final class SuiteTest {
         };
         Conformance conformance = new Conformance(device, device, device, reference);
         assertThatThrownBy(() -> conformance.run(Check.SUPPORT, find(name)))
-                .isInstanceOf(Failure.class)
+                .isInstanceOf(ConformanceFailure.class)
                 .hasMessage("input 0 Q8_0[33, 64]: is not read as it was written");
     }
 
     @Test
     void findsADeviceThatDeclaresOtherThanItsBackend() {
-        BrokenDevice device = new BrokenDevice(Device::run);
-        BrokenDevice backend = new BrokenDevice(Device::run) {
+        FaultyDevice device = new FaultyDevice(Device::run);
+        FaultyDevice backend = new FaultyDevice(Device::run) {
             @Override
             public Support supports(Op op, Spec... in) {
                 return Support.EXPANDED;
@@ -333,7 +333,7 @@ final class SuiteTest {
         };
         Conformance conformance = new Conformance(backend, device, device, reference);
         assertThatThrownBy(() -> conformance.run(Check.SUPPORT, find(NORM)))
-                .isInstanceOf(Failure.class)
+                .isInstanceOf(ConformanceFailure.class)
                 .hasMessageContaining("the device declares NATIVE, its backend EXPANDED");
     }
 
@@ -389,18 +389,18 @@ final class SuiteTest {
         }
     }
 
-    private void fails(Check check, String name, String message, BrokenDevice.Fault fault) {
+    private void fails(Check check, String name, String message, FaultyDevice.Fault fault) {
         assertThatThrownBy(() -> ask(check, find(name), fault))
-                .isInstanceOf(Failure.class)
+                .isInstanceOf(ConformanceFailure.class)
                 .hasMessageContaining(message);
     }
 
-    private void ask(Check check, String name, BrokenDevice.Fault fault) {
+    private void ask(Check check, String name, FaultyDevice.Fault fault) {
         ask(check, find(name), fault);
     }
 
-    private void ask(Check check, Case c, BrokenDevice.Fault fault) {
-        BrokenDevice broken = new BrokenDevice(fault);
+    private void ask(Check check, Case c, FaultyDevice.Fault fault) {
+        FaultyDevice broken = new FaultyDevice(fault);
         new Conformance(broken, broken, broken, reference).run(check, c);
     }
 }

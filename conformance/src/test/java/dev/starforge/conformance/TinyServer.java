@@ -37,7 +37,7 @@ final class TinyServer implements AutoCloseable {
     static final int VOCABULARY = 640; // of every golden model
     private static final List<String> TARGETS = List.of("q_proj", "k_proj", "v_proj", "o_proj");
 
-    final WatchedDevice device;
+    final RecordingDevice device;
     final Scheduler scheduler;
 
     /**
@@ -55,7 +55,7 @@ final class TinyServer implements AutoCloseable {
             int sequences,
             int places,
             int adapters,
-            Function<WatchedDevice, LongSupplier> nanos,
+            Function<RecordingDevice, LongSupplier> nanos,
             Consumer<Engine> first) {
         static Setup of(String model, boolean asynchronous) {
             return new Setup(model, asynchronous, 256, 32, 64, 0, device -> System::nanoTime, engine -> {});
@@ -96,7 +96,7 @@ final class TinyServer implements AutoCloseable {
     }
 
     TinyServer(Setup setup) throws Exception {
-        device = new WatchedDevice(
+        device = new RecordingDevice(
                 Selection.choose("cpu").backend().open(new DeviceOptions(0, 1, Path.of("target", "kernels"))),
                 VOCABULARY,
                 setup.asynchronous);
@@ -159,12 +159,12 @@ final class TinyServer implements AutoCloseable {
                 prompt, maxTokens, SamplingParams.GREEDY, Set.of(), GenerationRequest.NO_LOGPROBS, adapter, tenant);
     }
 
-    SequenceHandle submit(GenerationRequest request, Heard heard) {
+    SequenceHandle submit(GenerationRequest request, CollectingSink heard) {
         return scheduler.submit(request, heard);
     }
 
-    Heard submit(GenerationRequest request) {
-        Heard heard = new Heard();
+    CollectingSink submit(GenerationRequest request) {
+        CollectingSink heard = new CollectingSink();
         scheduler.submit(request, heard);
         return heard;
     }

@@ -25,9 +25,11 @@ final class CublasLt {
     static final int PREF_MAX_WORKSPACE_BYTES = 1;
     static final int PREF_MIN_ALIGNMENT_A_BYTES = 5;
 
-    static final Library LIBRARY = Library.open(
-            "cuBLASLt was not found: no libcublasLt.so.13 or .12, also not below /usr/local/cuda nor in a Python environment",
-            Library.places("libcublasLt.so.13", "libcublasLt.so.12", "cublasLt64_13.dll", "cublasLt64_12.dll"));
+    static final NativeLibrary LIBRARY = NativeLibrary.open(
+            "cuBLASLt was not found: no libcublasLt.so.13 or .12, also not below /usr/local/cuda nor in a Python"
+                    + " environment",
+            NativeLibrary.searchPaths(
+                    "libcublasLt.so.13", "libcublasLt.so.12", "cublasLt64_13.dll", "cublasLt64_12.dll"));
 
     private static final MethodHandle cublasLtCreate =
             LIBRARY.handle("cublasLtCreate", FunctionDescriptor.of(JAVA_INT, ADDRESS));
@@ -80,7 +82,7 @@ final class CublasLt {
         try {
             return (int) cublasLtCreate.invokeExact(handle);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -89,7 +91,7 @@ final class CublasLt {
         try {
             return (int) cublasLtDestroy.invokeExact(handle);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -99,7 +101,7 @@ final class CublasLt {
         try {
             return (int) cublasLtMatmulDescCreate.invokeExact(desc, compute, scale);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -108,7 +110,7 @@ final class CublasLt {
         try {
             return (int) cublasLtMatmulDescDestroy.invokeExact(desc);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -118,7 +120,7 @@ final class CublasLt {
         try {
             return (int) cublasLtMatmulDescSetAttribute.invokeExact(desc, attribute, value, bytes);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -128,7 +130,7 @@ final class CublasLt {
         try {
             return (int) cublasLtMatrixLayoutCreate.invokeExact(layout, type, rows, columns, ld);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -137,7 +139,7 @@ final class CublasLt {
         try {
             return (int) cublasLtMatrixLayoutDestroy.invokeExact(layout);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -147,7 +149,7 @@ final class CublasLt {
         try {
             return (int) cublasLtMatrixLayoutSetAttribute.invokeExact(layout, attribute, value, bytes);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -156,7 +158,7 @@ final class CublasLt {
         try {
             return (int) cublasLtMatmulPreferenceCreate.invokeExact(preference);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -166,7 +168,7 @@ final class CublasLt {
         try {
             return (int) cublasLtMatmulPreferenceSetAttribute.invokeExact(preference, attribute, value, bytes);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -188,7 +190,7 @@ final class CublasLt {
             return (int) cublasLtMatmulAlgoGetHeuristic.invokeExact(
                     handle, desc, a, b, c, d, preference, wanted, results, found);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -234,7 +236,7 @@ final class CublasLt {
                     workspaceBytes,
                     stream);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 }

@@ -51,7 +51,7 @@ public final class CudaBackend implements Backend {
 
     @Override
     public Probe probe() {
-        if (CudaDriver.LIBRARY instanceof Library.Missing missing) {
+        if (CudaDriver.LIBRARY instanceof NativeLibrary.Missing missing) {
             return Probe.missing(missing.reason());
         }
         try (Arena arena = Arena.ofConfined()) {
@@ -88,8 +88,8 @@ public final class CudaBackend implements Backend {
             String trouble,
             int driver,
             List<Probe.DetectedDevice> gpus,
-            Library nvrtc,
-            Library cublasLt,
+            NativeLibrary nvrtc,
+            NativeLibrary cublasLt,
             String unmeasured) {
         /** @param compiler the version of NVRTC, which is asked where there is one */
         Probe judge(Supplier<String> compiler) {
@@ -104,7 +104,7 @@ public final class CudaBackend implements Backend {
                 return Probe.missing(gpu + "its driver is for CUDA " + named(driver)
                         + ", which is too old: install one for CUDA " + named(OLDEST_DRIVER) + " (525) or newer");
             }
-            if (nvrtc instanceof Library.Missing missing) {
+            if (nvrtc instanceof NativeLibrary.Missing missing) {
                 return Probe.missing(gpu + missing.reason());
             }
             String version = compiler.get();
@@ -112,7 +112,7 @@ public final class CudaBackend implements Backend {
                 return Probe.missing(gpu + "NVRTC " + version + " is newer than its driver, which is for CUDA "
                         + named(driver) + ": install a newer driver, or NVRTC " + driver / 1000);
             }
-            String products = cublasLt instanceof Library.Missing missing
+            String products = cublasLt instanceof NativeLibrary.Missing missing
                     ? "; dense products by our own kernel, since " + missing.reason()
                     : "";
             String usage = unmeasured.isEmpty() ? "" : "; utilization is unknown: " + unmeasured;
@@ -148,8 +148,8 @@ public final class CudaBackend implements Backend {
                 major >= TENSOR_CORES ? List.of(DType.BF16, DType.F32, DType.F16) : List.of(DType.F32, DType.F16),
                 major >= TENSOR_CORES ? "flash" : "plain",
                 major >= TENSOR_CORES
-                        ? "on tensor cores in 16 bits: tiles of queries and gradients for heads of whole sixteens up to 128 "
-                                + "and of whole 32s up to 256, few queries for heads of 128; otherwise plain"
+                        ? "on tensor cores in 16 bits: tiles of queries and gradients for heads of whole sixteens up"
+                                + " to 128 and of whole 32s up to 256, few queries for heads of 128; otherwise plain"
                         : "tensor cores take bf16 from compute capability 8.0 on",
                 "compute capability " + major + "." + minor + ", driver for CUDA " + named(driver));
     }

@@ -65,10 +65,10 @@ final class CudaDevice implements Device {
     private final OptionalLong meter; // NVML's handle
     private final MemorySegment staging;
     private final long stream;
-    private final Kernels kernels;
+    private final KernelModules kernels;
     private final CudaMemory workspace;
     private final boolean tensorCores;
-    private final Optional<Gemm> gemm;
+    private final Optional<CublasGemm> gemm;
     private final CudaLauncher launcher;
     private final Set<Memory> computed = new HashSet<>(); // what kernels write to
     private final Dispatch dispatch;
@@ -129,17 +129,19 @@ final class CudaDevice implements Device {
         tensorCores = major >= CudaBackend.TENSOR_CORES;
         boolean portable = major > CudaBackend.TENSOR_CORES && options.hidden().contains(CudaBackend.HOPPER);
         int minor = attribute(CudaDriver.ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
-        kernels = portable ? Kernels.portable(options.kernelCache()) : Kernels.of(major, minor, options.kernelCache());
-        workspace = allocate(Math.max(Dispatch.WORKSPACE, Gemm.workspaceBytes()));
-        gemm = CublasLt.LIBRARY instanceof Library.Found
-                ? Optional.of(new Gemm(stream, workspace, arena))
+        kernels = portable
+                ? KernelModules.portable(options.kernelCache())
+                : KernelModules.of(major, minor, options.kernelCache());
+        workspace = allocate(Math.max(Dispatch.WORKSPACE, CublasGemm.workspaceBytes()));
+        gemm = CublasLt.LIBRARY instanceof NativeLibrary.Found
+                ? Optional.of(new CublasGemm(stream, workspace, arena))
                 : Optional.empty();
         boolean hopper = major >= CudaBackend.DEPENDENT_LAUNCH && !portable;
-        CudaLauncher.Chip chip = new CudaLauncher.Chip(
+        CudaLauncher.Features chip = new CudaLauncher.Features(
                 attribute(CudaDriver.ATTRIBUTE_MULTIPROCESSOR_COUNT),
                 hopper && !options.hidden().contains(CudaBackend.OVERLAP),
                 hopper,
-                Kernels.hasWarpgroups(major, minor) && !portable);
+                KernelModules.hasWarpgroups(major, minor) && !portable);
         launcher = new CudaLauncher(this, chip, kernels, stream, workspace, gemm, arena);
         dispatch = new Dispatch(launcher);
     }
@@ -211,10 +213,10 @@ final class CudaDevice implements Device {
     /** Begins when all before it has ended, and waits for no neighbour, whose launch would be another kind. */
     private void runInOrder(Op op, Tensor[] in, Tensor[] out) {
         dispatch.flush();
-        launcher.overlap(false);
+        launcher.dependentLaunchAllowed(false);
         dispatch.run(op, in, out);
         dispatch.flush();
-        launcher.overlap(true);
+        launcher.dependentLaunchAllowed(true);
     }
 
     /** What kernels of an operation may read before the kernels ahead of them have ended. */
@@ -304,7 +306,8 @@ final class CudaDevice implements Device {
         return new MemoryException(
                 "%s: reserve %d bytes: %d of %d are free, and %d are taken here; choose a smaller model, weights of fewer "
                                 .formatted(name(), bytes, result.get(JAVA_LONG, 0), total.get(JAVA_LONG, 0), held)
-                        + "bits (--weights), less --kv-memory, a shorter context or a smaller batch, or end what else uses the GPU");
+                        + "bits (--weights), less --kv-memory, a shorter context or a smaller batch, or end what else"
+                        + " uses the GPU");
     }
 
     @Override
@@ -533,7 +536,7 @@ final class CudaDevice implements Device {
         failure = first(failure, CudaDriver.cuMemFreeHost(staging));
         failure = first(failure, CudaDriver.cuMemFree_v2(workspace.pointer()));
         failure = first(failure, kernels.unload());
-        gemm.ifPresent(Gemm::close);
+        gemm.ifPresent(CublasGemm::close);
         failure = first(failure, CudaDriver.cuStreamDestroy_v2(stream));
         failure = first(failure, CudaDriver.cuDevicePrimaryCtxRelease_v2(device));
         arena.close();

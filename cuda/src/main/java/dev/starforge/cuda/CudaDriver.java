@@ -29,7 +29,7 @@ final class CudaDriver {
     static final int MAX_DYNAMIC_SHARED_SIZE_BYTES = 8;
     static final int CAPTURE_THREAD_LOCAL = 1;
 
-    static final Library LIBRARY = Library.open(
+    static final NativeLibrary LIBRARY = NativeLibrary.open(
             "no NVIDIA driver: neither libcuda.so.1 nor nvcuda.dll was found", List.of("libcuda.so.1", "nvcuda.dll"));
 
     private static final MethodHandle cuInit = LIBRARY.handle("cuInit", FunctionDescriptor.of(JAVA_INT, JAVA_INT));
@@ -141,7 +141,7 @@ final class CudaDriver {
         try {
             return (int) cuInit.invokeExact(flags);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -150,7 +150,7 @@ final class CudaDriver {
         try {
             return (int) cuDriverGetVersion.invokeExact(version);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -159,7 +159,7 @@ final class CudaDriver {
         try {
             return (int) cuDeviceGetCount.invokeExact(count);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -168,7 +168,7 @@ final class CudaDriver {
         try {
             return (int) cuDeviceGet.invokeExact(device, ordinal);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -177,7 +177,7 @@ final class CudaDriver {
         try {
             return (int) cuDeviceGetName.invokeExact(name, length, device);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -186,7 +186,7 @@ final class CudaDriver {
         try {
             return (int) cuDeviceGetPCIBusId.invokeExact(pciBusId, length, device);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -195,7 +195,7 @@ final class CudaDriver {
         try {
             return (int) cuDeviceGetAttribute.invokeExact(value, attribute, device);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -204,7 +204,7 @@ final class CudaDriver {
         try {
             return (int) cuDeviceTotalMem_v2.invokeExact(bytes, device);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -213,7 +213,7 @@ final class CudaDriver {
         try {
             return (int) cuDevicePrimaryCtxRetain.invokeExact(context, device);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -222,7 +222,7 @@ final class CudaDriver {
         try {
             return (int) cuDevicePrimaryCtxRelease_v2.invokeExact(device);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -231,7 +231,7 @@ final class CudaDriver {
         try {
             return (int) cuCtxSetCurrent.invokeExact(context);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -240,7 +240,7 @@ final class CudaDriver {
         try {
             return (int) cuMemAlloc_v2.invokeExact(pointer, bytes);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -249,7 +249,7 @@ final class CudaDriver {
         try {
             return (int) cuMemFree_v2.invokeExact(pointer);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -258,7 +258,7 @@ final class CudaDriver {
         try {
             return (int) cuMemGetInfo_v2.invokeExact(free, total);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -267,7 +267,7 @@ final class CudaDriver {
         try {
             return (int) cuMemHostAlloc.invokeExact(pointer, bytes, flags);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -276,7 +276,7 @@ final class CudaDriver {
         try {
             return (int) cuMemFreeHost.invokeExact(pointer);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -285,7 +285,7 @@ final class CudaDriver {
         try {
             return (int) cuMemcpyHtoDAsync_v2.invokeExact(to, from, bytes, stream);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -294,7 +294,7 @@ final class CudaDriver {
         try {
             return (int) cuMemcpyDtoHAsync_v2.invokeExact(to, from, bytes, stream);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -303,7 +303,7 @@ final class CudaDriver {
         try {
             return (int) cuMemcpyDtoDAsync_v2.invokeExact(to, from, bytes, stream);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -312,7 +312,7 @@ final class CudaDriver {
         try {
             return (int) cuMemsetD8Async.invokeExact(to, value, bytes, stream);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -321,7 +321,7 @@ final class CudaDriver {
         try {
             return (int) cuModuleLoadData.invokeExact(module, image);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -330,7 +330,7 @@ final class CudaDriver {
         try {
             return (int) cuModuleUnload.invokeExact(module);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -339,7 +339,7 @@ final class CudaDriver {
         try {
             return (int) cuModuleGetFunction.invokeExact(function, module, name);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -348,7 +348,7 @@ final class CudaDriver {
         try {
             return (int) cuFuncSetAttribute.invokeExact(function, attribute, value);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -371,7 +371,7 @@ final class CudaDriver {
             return (int) cuLaunchKernel.invokeExact(
                     function, gridX, gridY, gridZ, blockX, blockY, blockZ, sharedBytes, stream, parameters, extra);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -380,7 +380,7 @@ final class CudaDriver {
         try {
             return (int) cuLaunchKernelEx.invokeExact(config, function, parameters, extra);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -389,7 +389,7 @@ final class CudaDriver {
         try {
             return (int) cuStreamCreate.invokeExact(stream, flags);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -398,7 +398,7 @@ final class CudaDriver {
         try {
             return (int) cuStreamDestroy_v2.invokeExact(stream);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -407,7 +407,7 @@ final class CudaDriver {
         try {
             return (int) cuStreamSynchronize.invokeExact(stream);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -416,7 +416,7 @@ final class CudaDriver {
         try {
             return (int) cuStreamBeginCapture_v2.invokeExact(stream, mode);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -425,7 +425,7 @@ final class CudaDriver {
         try {
             return (int) cuStreamEndCapture.invokeExact(stream, graph);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -434,7 +434,7 @@ final class CudaDriver {
         try {
             return (int) cuGraphInstantiateWithFlags.invokeExact(executable, graph, flags);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -443,7 +443,7 @@ final class CudaDriver {
         try {
             return (int) cuGraphLaunch.invokeExact(executable, stream);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -452,7 +452,7 @@ final class CudaDriver {
         try {
             return (int) cuGraphExecDestroy.invokeExact(executable);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -461,7 +461,7 @@ final class CudaDriver {
         try {
             return (int) cuGraphDestroy.invokeExact(graph);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -470,7 +470,7 @@ final class CudaDriver {
         try {
             return (int) cuGetErrorName.invokeExact(status, name);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -479,7 +479,7 @@ final class CudaDriver {
         try {
             return (int) cuGetErrorString.invokeExact(status, text);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 }

@@ -14,49 +14,80 @@ import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.op.Plain;
 import java.lang.foreign.Arena;
+import java.lang.foreign.MemoryLayout;
+import java.lang.foreign.MemoryLayout.PathElement;
 import java.lang.foreign.MemorySegment;
+import java.lang.foreign.StructLayout;
 import java.util.List;
 import java.util.Optional;
 
 /**
- * Puts kernels on a stream. Arguments go into one block that is reused for every launch: the driver copies it before it
- * returns. A slot is eight bytes; a struct takes several.
+ * Launches kernels on a stream. Arguments are written to one block of eight-byte slots that all launches reuse, because the driver
+ * copies it before it returns. A struct takes several slots.
  */
 final class CudaLauncher implements Launcher {
     private static final int SLOTS = 64;
-    private static final int PROGRAMMATIC_STREAM_SERIALIZATION = 6;
-    private static final long ATTRIBUTE_BYTES = 72;
-    private static final long CONFIG_BYTES = 56;
+    private static final long SLOT_BYTES = JAVA_LONG.byteSize();
 
-    private final Kernels kernels;
+    /** CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION. */
+    private static final int PROGRAMMATIC_STREAM_SERIALIZATION = 6;
+
+    /** CUlaunchAttribute; the value is a union of 64 bytes, of which this attribute uses the first int. */
+    private static final StructLayout ATTRIBUTE = MemoryLayout.structLayout(
+            JAVA_INT.withName("id"),
+            MemoryLayout.paddingLayout(4),
+            JAVA_INT.withName("programmaticStreamSerializationAllowed"),
+            MemoryLayout.paddingLayout(60));
+
+    /** CUlaunchConfig. */
+    private static final StructLayout CONFIG = MemoryLayout.structLayout(
+            JAVA_INT.withName("gridDimX"),
+            JAVA_INT.withName("gridDimY"),
+            JAVA_INT.withName("gridDimZ"),
+            JAVA_INT.withName("blockDimX"),
+            JAVA_INT.withName("blockDimY"),
+            JAVA_INT.withName("blockDimZ"),
+            JAVA_INT.withName("sharedMemBytes"),
+            MemoryLayout.paddingLayout(4),
+            JAVA_LONG.withName("hStream"),
+            ADDRESS.withName("attrs"),
+            JAVA_INT.withName("numAttrs"),
+            MemoryLayout.paddingLayout(4));
+
+    private static final long GRID_DIM_X = offset(CONFIG, "gridDimX");
+    private static final long GRID_DIM_Y = offset(CONFIG, "gridDimY");
+    private static final long GRID_DIM_Z = offset(CONFIG, "gridDimZ");
+    private static final long SHARED_MEM_BYTES = offset(CONFIG, "sharedMemBytes");
+
+    private final KernelModules kernels;
     private final long stream;
     private final CudaMemory workspace;
     private final Device device;
-    private final Chip chip;
+    private final Features chip;
     private final Scope scratch;
     private final Scope constants;
-    private final Optional<Gemm> gemm;
+    private final Optional<CublasGemm> gemm;
     private final MemorySegment values;
     private final MemorySegment pointers;
     private final MemorySegment config;
-    private boolean overlap = true;
+    private boolean dependentLaunchAllowed = true;
 
     /**
-     * What launches depend on.
+     * Device features that launches depend on.
      *
-     * @param dependentLaunch whether one kernel may begin while another ends
-     * @param clusters whether groups can reach each other's shared memory
-     * @param warpgroups whether four simdgroups multiply tiles in shared memory
+     * @param dependentLaunch programmatic dependent launch
+     * @param clusters thread block clusters with distributed shared memory
+     * @param warpgroups wgmma
      */
-    record Chip(int multiprocessors, boolean dependentLaunch, boolean clusters, boolean warpgroups) {}
+    record Features(int multiprocessors, boolean dependentLaunch, boolean clusters, boolean warpgroups) {}
 
     CudaLauncher(
             Device device,
-            Chip chip,
-            Kernels kernels,
+            Features chip,
+            KernelModules kernels,
             long stream,
             CudaMemory workspace,
-            Optional<Gemm> gemm,
+            Optional<CublasGemm> gemm,
             Arena arena) {
         this.device = device;
         this.chip = chip;
@@ -72,41 +103,47 @@ final class CudaLauncher implements Launcher {
     }
 
     /**
-     * A CUlaunchConfig with one attribute, programmatic stream serialization: the kernel may begin when all groups of the one
-     * before have let it, and waits for their memory itself.
+     * A CUlaunchConfig with programmatic stream serialization: the kernel may start when all groups of the preceding one have
+     * triggered it, and waits for their memory itself.
      */
     private static MemorySegment dependent(Arena arena, long stream) {
-        MemorySegment attribute = arena.allocate(ATTRIBUTE_BYTES, JAVA_LONG.byteAlignment());
-        attribute.set(JAVA_INT, 0, PROGRAMMATIC_STREAM_SERIALIZATION);
-        attribute.set(JAVA_INT, 8, 1);
-        MemorySegment config = arena.allocate(CONFIG_BYTES, JAVA_LONG.byteAlignment());
-        config.set(JAVA_INT, 12, Launch.GROUP);
-        config.set(JAVA_INT, 16, 1);
-        config.set(JAVA_INT, 20, 1);
-        config.set(JAVA_LONG, 32, stream);
-        config.set(ADDRESS, 40, attribute);
-        config.set(JAVA_INT, 48, 1);
+        MemorySegment attribute = arena.allocate(ATTRIBUTE.byteSize(), JAVA_LONG.byteAlignment());
+        attribute.set(JAVA_INT, offset(ATTRIBUTE, "id"), PROGRAMMATIC_STREAM_SERIALIZATION);
+        attribute.set(JAVA_INT, offset(ATTRIBUTE, "programmaticStreamSerializationAllowed"), 1);
+        MemorySegment config = arena.allocate(CONFIG);
+        config.set(JAVA_INT, offset(CONFIG, "blockDimX"), Launch.GROUP);
+        config.set(JAVA_INT, offset(CONFIG, "blockDimY"), 1);
+        config.set(JAVA_INT, offset(CONFIG, "blockDimZ"), 1);
+        config.set(JAVA_LONG, offset(CONFIG, "hStream"), stream);
+        config.set(ADDRESS, offset(CONFIG, "attrs"), attribute);
+        config.set(JAVA_INT, offset(CONFIG, "numAttrs"), 1);
         return config;
     }
 
-    /** Whether the kernels that follow may begin early; not where what they take for weights is computed in the same step. */
-    void overlap(boolean may) {
-        overlap = may;
+    private static long offset(StructLayout struct, String member) {
+        return struct.byteOffset(PathElement.groupElement(member));
+    }
+
+    /** Allows or forbids dependent launch; it must be off while the operands that kernels read as weights are computed in the same step. */
+    void dependentLaunchAllowed(boolean may) {
+        dependentLaunchAllowed = may;
     }
 
     @Override
     public void launch(Launch launch) {
         int slot = 0;
         for (int i = 0; i < launch.arguments().size(); i++) {
-            pointers.setAtIndex(ADDRESS, i, values.asSlice(8L * slot));
+            pointers.setAtIndex(ADDRESS, i, values.asSlice(SLOT_BYTES * slot));
             slot += put(slot, launch.arguments().get(i));
         }
         long function = kernels.function(launch.variant());
-        if (chip.dependentLaunch && overlap && launch.variant().kernel().overlaps()) {
-            config.set(JAVA_INT, 0, (int) launch.x());
-            config.set(JAVA_INT, 4, (int) launch.y());
-            config.set(JAVA_INT, 8, (int) launch.z());
-            config.set(JAVA_INT, 24, launch.variant().kernel().largeShared());
+        if (chip.dependentLaunch
+                && dependentLaunchAllowed
+                && launch.variant().kernel().usesDependentLaunch()) {
+            config.set(JAVA_INT, GRID_DIM_X, (int) launch.x());
+            config.set(JAVA_INT, GRID_DIM_Y, (int) launch.y());
+            config.set(JAVA_INT, GRID_DIM_Z, (int) launch.z());
+            config.set(JAVA_INT, SHARED_MEM_BYTES, launch.variant().kernel().dynamicSharedBytes());
             CudaDriver.check(
                     CudaDriver.cuLaunchKernelEx(config, function, pointers, MemorySegment.NULL),
                     launch.variant().toString());
@@ -121,21 +158,21 @@ final class CudaLauncher implements Launcher {
                         Launch.GROUP,
                         1,
                         1,
-                        launch.variant().kernel().largeShared(),
+                        launch.variant().kernel().dynamicSharedBytes(),
                         stream,
                         pointers,
                         MemorySegment.NULL),
                 launch.variant().toString());
     }
 
-    /** Writes an argument at a slot; how many it took. */
+    /** Writes an argument and returns the number of slots it takes. */
     private int put(int slot, Argument argument) {
         switch (argument) {
             case Argument.Buffer buffer -> values.setAtIndex(JAVA_LONG, slot, CudaMemory.pointer(buffer.tensor()));
             case Argument.Workspace all -> values.setAtIndex(JAVA_LONG, slot, workspace.pointer());
-            case Argument.Int number -> values.set(JAVA_INT, 8L * slot, number.value());
+            case Argument.Int number -> values.set(JAVA_INT, SLOT_BYTES * slot, number.value());
             case Argument.Long number -> values.setAtIndex(JAVA_LONG, slot, number.value());
-            case Argument.Float number -> values.set(JAVA_FLOAT, 8L * slot, number.value());
+            case Argument.Float number -> values.set(JAVA_FLOAT, SLOT_BYTES * slot, number.value());
             case Argument.Struct struct -> {
                 for (int i = 0; i < struct.values().size(); i++) {
                     values.setAtIndex(JAVA_LONG, slot + i, struct.values().get(i));
@@ -177,7 +214,7 @@ final class CudaLauncher implements Launcher {
     }
 
     @Override
-    public boolean clusters() {
+    public boolean supportsClusters() {
         return chip.clusters;
     }
 
@@ -187,12 +224,12 @@ final class CudaLauncher implements Launcher {
     }
 
     @Override
-    public boolean warpgroups() {
+    public boolean supportsWarpgroups() {
         return chip.warpgroups;
     }
 
     @Override
-    public boolean product(Plain.MatMul op, Tensor a, Tensor b, List<Tensor> addends, Tensor c) {
+    public boolean matmul(Plain.MatMul op, Tensor a, Tensor b, List<Tensor> addends, Tensor c) {
         return gemm.isPresent() && gemm.get().run(op, a, b, addends, c);
     }
 }

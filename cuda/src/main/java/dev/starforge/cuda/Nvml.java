@@ -8,27 +8,34 @@ import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.device.Usage;
 import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
+import java.lang.foreign.MemoryLayout;
+import java.lang.foreign.MemoryLayout.PathElement;
 import java.lang.foreign.MemorySegment;
+import java.lang.foreign.StructLayout;
 import java.lang.invoke.MethodHandle;
 import java.util.List;
 import java.util.OptionalLong;
 
 /**
- * NVML, the library behind nvidia-smi, function by function under the names of its header, and {@link #usage}. It comes with the
- * driver, and nothing is computed with it: where it is missing or fails, what it would say is unknown.
+ * Bindings of NVML, the library behind nvidia-smi, with the function names of its header, and {@link #usage}. NVML comes with the
+ * driver. If it is missing or fails, utilization is unknown and everything else works.
  */
 final class Nvml {
     private static final int SUCCESS = 0;
 
-    /** nvmlUtilization_t: unsigned int gpu, memory, both in percent of the last sample period. */
-    private static final long UTILIZATION_BYTES = 2 * JAVA_INT.byteSize();
+    /** nvmlUtilization_t, in percent of the last sample period. */
+    private static final StructLayout UTILIZATION =
+            MemoryLayout.structLayout(JAVA_INT.withName("gpu"), JAVA_INT.withName("memory"));
 
-    /** nvmlMemory_t: unsigned long long total, free, used. */
-    private static final long MEMORY_BYTES = 3 * JAVA_LONG.byteSize();
+    private static final long UTILIZATION_GPU = UTILIZATION.byteOffset(PathElement.groupElement("gpu"));
 
-    private static final long MEMORY_USED = 2 * JAVA_LONG.byteSize();
+    /** nvmlMemory_t, in bytes. */
+    private static final StructLayout MEMORY = MemoryLayout.structLayout(
+            JAVA_LONG.withName("total"), JAVA_LONG.withName("free"), JAVA_LONG.withName("used"));
 
-    private static final Library LIBRARY = Library.open(
+    private static final long MEMORY_USED = MEMORY.byteOffset(PathElement.groupElement("used"));
+
+    private static final NativeLibrary LIBRARY = NativeLibrary.open(
             "NVML was not found: neither libnvidia-ml.so.1 nor nvml.dll", List.of("libnvidia-ml.so.1", "nvml.dll"));
 
     private static final MethodHandle nvmlInit_v2 = LIBRARY.handle("nvmlInit_v2", FunctionDescriptor.of(JAVA_INT));
@@ -43,7 +50,7 @@ final class Nvml {
 
     private Nvml() {}
 
-    /** Why nothing can be asked here; empty where it can. NVML counts how often it was started, and starts once. */
+    /** Returns why NVML is not available, or an empty string. NVML counts initializations; repeating them is cheap. */
     static String trouble() {
         try {
             check(nvmlInit_v2(), "NVML does not start");
@@ -54,8 +61,8 @@ final class Nvml {
     }
 
     /**
-     * NVML's handle of the GPU at a place on the bus, which both libraries know, whatever CUDA_VISIBLE_DEVICES makes of numbers;
-     * empty where NVML says nothing of it. It is asked for its usage at once, so that what a library lacks is found out here.
+     * NVML's handle of the GPU with this PCI bus id, which does not depend on CUDA_VISIBLE_DEVICES; empty if NVML does not know the
+     * GPU. Queries its usage once, so that a missing function is detected here.
      */
     static OptionalLong device(String busId) {
         try (Arena arena = Arena.ofConfined()) {
@@ -69,19 +76,19 @@ final class Nvml {
         }
     }
 
-    /** What a GPU does now. One of the two may be unknown: with MIG there is no utilization, and memory is that of the whole GPU. */
+    /** Current utilization and used memory, -1 if unknown: with MIG there is no utilization, and memory is that of the whole GPU. */
     static Usage usage(long device) {
         try (Arena arena = Arena.ofConfined()) {
-            MemorySegment rates = arena.allocate(UTILIZATION_BYTES, JAVA_INT.byteAlignment());
-            MemorySegment memory = arena.allocate(MEMORY_BYTES, JAVA_LONG.byteAlignment());
+            MemorySegment rates = arena.allocate(UTILIZATION);
+            MemorySegment memory = arena.allocate(MEMORY);
             boolean rated = nvmlDeviceGetUtilizationRates(device, rates) == SUCCESS;
             boolean measured = nvmlDeviceGetMemoryInfo(device, memory) == SUCCESS;
             return new Usage(
-                    rated ? rates.get(JAVA_INT, 0) / 100.0 : -1, measured ? memory.get(JAVA_LONG, MEMORY_USED) : -1);
+                    rated ? rates.get(JAVA_INT, UTILIZATION_GPU) / 100.0 : -1, measured ? memory.get(JAVA_LONG, MEMORY_USED) : -1);
         }
     }
 
-    /** Throws what NVML calls this status, and for which operation. */
+    /** Throws an exception with the operation and NVML's text for a failed status. */
     @SuppressWarnings("restricted") // the string is the library's own and of no stated length
     private static void check(int status, String operation) {
         if (status != SUCCESS) {
@@ -95,7 +102,7 @@ final class Nvml {
         try {
             return (int) nvmlInit_v2.invokeExact();
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -104,7 +111,7 @@ final class Nvml {
         try {
             return (MemorySegment) nvmlErrorString.invokeExact(result);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -113,7 +120,7 @@ final class Nvml {
         try {
             return (int) nvmlDeviceGetHandleByPciBusId_v2.invokeExact(pciBusId, device);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -122,7 +129,7 @@ final class Nvml {
         try {
             return (int) nvmlDeviceGetUtilizationRates.invokeExact(device, utilization);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -131,7 +138,7 @@ final class Nvml {
         try {
             return (int) nvmlDeviceGetMemoryInfo.invokeExact(device, memory);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 }

@@ -17,10 +17,10 @@ import java.util.List;
 final class Nvrtc {
     private static final int SUCCESS = 0;
 
-    static final Library LIBRARY = Library.open(
-            "NVRTC was not found: no libnvrtc.so.13, libnvrtc.so.12 or libnvrtc.so, also not below /usr/local/cuda nor in a "
-                    + "Python environment",
-            Library.places(
+    static final NativeLibrary LIBRARY = NativeLibrary.open(
+            "NVRTC was not found: no libnvrtc.so.13, libnvrtc.so.12 or libnvrtc.so, also not below /usr/local/cuda nor"
+                    + " in a Python environment",
+            NativeLibrary.searchPaths(
                     "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", "nvrtc64_130_0.dll", "nvrtc64_120_0.dll"));
 
     private static final MethodHandle nvrtcVersion =
@@ -123,7 +123,7 @@ final class Nvrtc {
         try {
             return (int) nvrtcVersion.invokeExact(major, minor);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -139,7 +139,7 @@ final class Nvrtc {
         try {
             return (int) nvrtcCreateProgram.invokeExact(program, source, name, headerCount, headers, includeNames);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -148,7 +148,7 @@ final class Nvrtc {
         try {
             return (int) nvrtcCompileProgram.invokeExact(program, optionCount, options);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -157,7 +157,7 @@ final class Nvrtc {
         try {
             return (int) nvrtcGetCUBINSize.invokeExact(program, bytes);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -166,7 +166,7 @@ final class Nvrtc {
         try {
             return (int) nvrtcGetCUBIN.invokeExact(program, cubin);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -175,7 +175,7 @@ final class Nvrtc {
         try {
             return (int) nvrtcGetPTXSize.invokeExact(program, bytes);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -184,7 +184,7 @@ final class Nvrtc {
         try {
             return (int) nvrtcGetPTX.invokeExact(program, ptx);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -193,7 +193,7 @@ final class Nvrtc {
         try {
             return (int) nvrtcGetProgramLogSize.invokeExact(program, bytes);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -202,7 +202,7 @@ final class Nvrtc {
         try {
             return (int) nvrtcGetProgramLog.invokeExact(program, log);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -211,7 +211,7 @@ final class Nvrtc {
         try {
             return (int) nvrtcDestroyProgram.invokeExact(program);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 
@@ -220,7 +220,7 @@ final class Nvrtc {
         try {
             return (MemorySegment) nvrtcGetErrorString.invokeExact(status);
         } catch (Throwable thrown) {
-            throw Library.unchecked(thrown);
+            throw NativeLibrary.unchecked(thrown);
         }
     }
 }

@@ -55,18 +55,19 @@ class CudaBackendTest {
 
     @Test
     void eachMissingPieceIsOneSentence() {
-        Library found = new Library.Found("it", name -> Optional.empty());
-        Library missing = new Library.Missing("it was not found");
+        NativeLibrary found = new NativeLibrary.Found("it", name -> Optional.empty());
+        NativeLibrary missing = new NativeLibrary.Missing("it was not found");
         List<Probe.DetectedDevice> gpus = List.of(CudaBackend.declare(0, "H200", 1L << 37, false, 9, 0, 12_040));
         assertEquals("it does not start", reason("it does not start", 12_040, gpus, found, found, "12.4"));
         assertEquals("the NVIDIA driver is there, but no GPU", reason("", 12_040, List.of(), found, found, "12.4"));
         assertEquals(
-                "H200 is there, but its driver is for CUDA 11.8, which is too old: install one for CUDA 12.0 (525) or newer",
+                "H200 is there, but its driver is for CUDA 11.8, which is too old: install one for CUDA 12.0 (525) or"
+                        + " newer",
                 reason("", 11_080, gpus, found, found, "12.4"));
         assertEquals("H200 is there, but it was not found", reason("", 12_040, gpus, missing, found, "12.4"));
         assertEquals(
-                "H200 is there, but NVRTC 13.0 is newer than its driver, which is for CUDA 12.4: install a newer driver, or "
-                        + "NVRTC 12",
+                "H200 is there, but NVRTC 13.0 is newer than its driver, which is for CUDA 12.4: install a newer"
+                        + " driver, or NVRTC 12",
                 reason("", 12_040, gpus, found, found, "13.0"));
         assertEquals(
                 "H200; dense products by our own kernel, since it was not found",
@@ -83,8 +84,8 @@ class CudaBackendTest {
             String trouble,
             int driver,
             List<Probe.DetectedDevice> gpus,
-            Library nvrtc,
-            Library cublasLt,
+            NativeLibrary nvrtc,
+            NativeLibrary cublasLt,
             String compiler) {
         Probe probe = new CudaBackend.Installation(trouble, driver, gpus, nvrtc, cublasLt, "").judge(() -> compiler);
         assertEquals(
@@ -96,7 +97,7 @@ class CudaBackendTest {
     @Test
     void librariesAreLookedForInOrderAndTheFirstThatLoadsIsTaken() {
         List<String> asked = new ArrayList<>();
-        Library library = Library.open("none", List.of("a.so", "b.so", "c.so"), name -> {
+        NativeLibrary library = NativeLibrary.open("none", List.of("a.so", "b.so", "c.so"), name -> {
             asked.add(name);
             if (name.equals("a.so")) {
                 throw new IllegalArgumentException(name);
@@ -104,8 +105,8 @@ class CudaBackendTest {
             return symbol -> Optional.empty();
         });
         assertEquals(List.of("a.so", "b.so"), asked);
-        assertEquals("b.so", ((Library.Found) library).name());
-        assertEquals(new Library.Missing("none"), Library.open("none", List.of("a.so"), name -> {
+        assertEquals("b.so", ((NativeLibrary.Found) library).name());
+        assertEquals(new NativeLibrary.Missing("none"), NativeLibrary.open("none", List.of("a.so"), name -> {
             throw new IllegalArgumentException(name);
         }));
     }
@@ -125,18 +126,18 @@ class CudaBackendTest {
                         root + "/usr/local/cuda/lib64/libnvrtc.so.13",
                         root + "/usr/local/lib/python3.12/dist-packages/nvidia/cu13/lib/libnvrtc.so.13",
                         root + "/opt/torch/.venv/lib/python3.12/site-packages/nvidia/cuda_nvrtc/lib/libnvrtc.so.13"),
-                Library.places(root, "libnvrtc.so.13"));
+                NativeLibrary.searchPaths(root, "libnvrtc.so.13"));
     }
 
     @Test
     void thePreludeHasGroupsAsTheyAreLaunched() {
-        assertTrue(Kernels.prelude().contains("#define GROUP " + Launch.GROUP + "\n"));
+        assertTrue(KernelModules.prelude().contains("#define GROUP " + Launch.GROUP + "\n"));
     }
 
     @Test
     void aMissingLibraryIsAReasonAndItsFunctionsThrowIt() {
-        Library library = Library.open("it is not here", List.of("libstarforge-not-there.so.1"));
-        assertEquals(new Library.Missing("it is not here"), library);
+        NativeLibrary library = NativeLibrary.open("it is not here", List.of("libstarforge-not-there.so.1"));
+        assertEquals(new NativeLibrary.Missing("it is not here"), library);
         MethodHandle handle = library.handle(
                 "anything", FunctionDescriptor.of(ValueLayout.JAVA_INT, ValueLayout.JAVA_LONG, ValueLayout.ADDRESS));
         DeviceException thrown =

@@ -25,43 +25,43 @@ import java.util.Arrays;
 import java.util.List;
 
 /**
- * From an operation to launches: which kernel, which arguments in the order of its parameters, how many groups. Group
- * counts depend on shapes alone, so that a captured step fits any data.
+ * Maps an operation to kernel launches: the kernel, its arguments in the order of its parameters, and the number of groups. Group counts
+ * depend on shapes alone, so that a captured step fits any data.
  */
 public final class Dispatch {
-    /** Bytes of scratch memory that a device must have: the partial sums of a norm, in double; see adamw.kernel. */
-    public static final long WORKSPACE = 8L * Dispatch.NORM_PARTS;
+    /** Bytes of scratch memory that a device must provide: the partial sums of a norm, in double; see adamw.kernel. */
+    public static final long WORKSPACE = 8L * Dispatch.NORM_PARTIALS;
 
-    /** The largest head that the attention kernels hold in registers. */
+    /** The largest head size that the attention kernels support. */
     static final int MAX_HEAD = 256;
 
-    private static final int NORM_PARTS = 512;
+    private static final int NORM_PARTIALS = 512;
 
-    /** Elements from which on a thread rotates several heads by one angle, and how many at most. */
-    private static final long MANY = 1 << 16;
+    /** Tensors with at least this many elements rotate several heads per thread, which share the angle. */
+    private static final long ROPE_UNROLL_MIN_ELEMENTS = 1 << 16;
 
-    private static final int MOST_HEADS = 8;
+    private static final int MAX_HEADS_PER_THREAD = 8;
 
     private final Launcher launcher;
-    private final Weights weights;
-    private final Products products;
-    private final Rows rows;
-    private final Flash flash;
-    private final Neighbours neighbours;
+    private final QuantizedWeights weights;
+    private final MatMuls matmuls;
+    private final RowOps rows;
+    private final FlashAttention flash;
+    private final FusionPatterns fusions;
 
     public Dispatch(Launcher launcher) {
         this.launcher = launcher;
-        weights = new Weights(launcher);
-        Project project = new Project(launcher);
-        products = new Products(launcher, weights, project);
-        rows = new Rows(launcher);
-        flash = new Flash(launcher);
-        neighbours = new Neighbours(new Appending(launcher, flash, this), new Norming(project, this));
+        weights = new QuantizedWeights(launcher);
+        Gemv project = new Gemv(launcher);
+        matmuls = new MatMuls(launcher, weights, project);
+        rows = new RowOps(launcher);
+        flash = new FlashAttention(launcher);
+        fusions = new FusionPatterns(new RopeStoreFusion(launcher, flash, this), new NormMatMulFusion(project, this));
     }
 
     /**
-     * What every backend of these kernels declares: all but attention with heads too large for it, and of quantized weights
-     * those that lie in {@link Tiles}, as matrices.
+     * The operations that these kernels support: all but attention with larger heads, and quantized weights only as matrices that {@link
+     * WeightTiles} supports.
      */
     public static Support supports(Op op, Spec... in) {
         for (Spec spec : in) {
@@ -86,18 +86,20 @@ public final class Dispatch {
             case Fused.Attention o -> head(in);
             case Fused.AttentionGrad o -> head(in);
             case Layers o -> Support.NATIVE;
-            case Adapters.Lora o -> in[0].shape().dim(0) <= Products.FEW_ADAPTED ? Support.NATIVE : Support.EXPANDED;
+            case Adapters.Lora o ->
+                in[0].shape().dim(0) <= MatMuls.LORA_TABLE_MAX_ROWS ? Support.NATIVE : Support.EXPANDED;
             case Adapters.ExpertLora o -> Support.EXPANDED;
         };
     }
 
     private static Support quantized(Op op, Spec... in) {
         boolean taken = switch (op) {
-            case Plain.MatMul _, Layers.AddMatMul _ -> in[1].shape().rank() == 2 && Tiles.has(in[1]);
+            case Plain.MatMul _, Layers.AddMatMul _ -> in[1].shape().rank() == 2 && WeightTiles.supports(in[1]);
             case Layers.Linear o ->
-                Arrays.stream(in, 1, 1 + o.weights()).allMatch(w -> !w.dtype().isQuantized() || Tiles.has(w));
-            case Plain.Gather _ -> Tiles.has(in[0]);
-            case Plain.Cast o -> o.to() == DType.F32 && Tiles.has(in[0]);
+                Arrays.stream(in, 1, 1 + o.weights())
+                        .allMatch(w -> !w.dtype().isQuantized() || WeightTiles.supports(w));
+            case Plain.Gather _ -> WeightTiles.supports(in[0]);
+            case Plain.Cast o -> o.to() == DType.F32 && WeightTiles.supports(in[0]);
             default -> false;
         };
         return taken ? Support.NATIVE : Support.NONE;
@@ -107,19 +109,19 @@ public final class Dispatch {
         return in[0].shape().dim(2) <= MAX_HEAD ? Support.NATIVE : Support.EXPANDED;
     }
 
-    /** How much of the scratch memory an operation uses. */
+    /** Bytes of scratch memory that an operation uses. */
     public static long workspace(Op op, Spec... in) {
         return switch (op) {
             case Plain.Norm _ -> WORKSPACE;
-            case Plain.MatMul o -> Products.workspace(o, in[0], in[1]);
-            case Layers.AddMatMul o -> Products.workspace(o.product(), in[0], in[1]);
-            case Layers.Linear o -> Products.workspace(o, in);
-            case Fused.Attention _ -> Flash.workspace(in);
+            case Plain.MatMul o -> MatMuls.workspace(o, in[0], in[1]);
+            case Layers.AddMatMul o -> MatMuls.workspace(o.product(), in[0], in[1]);
+            case Layers.Linear o -> MatMuls.workspace(o, in);
+            case Fused.Attention _ -> FlashAttention.workspace(in);
             case Adapters.Lora _ -> in[0].shape().dim(0) * in[2].shape().dim(1) * Float.BYTES;
-            case Fused.AttentionGrad o -> Flash.gradientWorkspace(o.block(), in);
-            case Plain.Sum o -> o.over() == Plain.Sum.Over.LEADING ? Rows.workspace(in[0].shape(), 1) : 0;
-            case Fused.LayerNormGrad o -> o.weights() ? Rows.layerNormWorkspace(in[0].shape()) : 0;
-            case Fused.RmsNormGrad _ -> Rows.workspace(in[0].shape(), 1);
+            case Fused.AttentionGrad o -> FlashAttention.gradientWorkspace(o.block(), in);
+            case Plain.Sum o -> o.over() == Plain.Sum.Over.LEADING ? RowOps.workspace(in[0].shape(), 1) : 0;
+            case Fused.LayerNormGrad o -> o.weights() ? RowOps.layerNormWorkspace(in[0].shape()) : 0;
+            case Fused.RmsNormGrad _ -> RowOps.workspace(in[0].shape(), 1);
             case Plain.Add _,
                     Plain.Mul _,
                     Plain.Affine _,
@@ -166,37 +168,34 @@ public final class Dispatch {
         };
     }
 
-    /** Whether tensors lie in tiles here, and must be packed once they were written and unpacked when they are read. */
+    /** Returns true if tensors of this spec are stored as weight tiles: they are packed after a write and unpacked for a read. */
     public static boolean isTiled(Spec w) {
-        return w.dtype().isQuantized() && Tiles.has(w);
+        return w.dtype().isQuantized() && WeightTiles.supports(w);
     }
 
-    /** What was written as a file has it becomes tiles. */
+    /** Repacks a matrix from the layout of its file to tiles. */
     public void pack(Tensor w) {
         weights.pack(w);
     }
 
-    /** The bytes of a matrix of tiles as a file has them. */
+    /** Repacks a matrix of tiles to the layout of its file. */
     public void unpack(Tensor matrix, Tensor file) {
         weights.unpack(matrix, file);
     }
 
-    /**
-     * Launches what computes {@code out}, on an operation that is supported: now, or with the operations that follow, but at the
-     * latest at {@link #flush}.
-     */
+    /** Launches a supported operation now, or fused with the following operations, but at the latest at {@link #flush}. */
     public void run(Op op, Tensor[] in, Tensor[] out) {
-        if (out.length > 0 && Arrays.stream(out).allMatch(tensor -> Call.size(tensor) == 0)) {
+        if (out.length > 0 && Arrays.stream(out).allMatch(tensor -> KernelCall.size(tensor) == 0)) {
             return;
         }
-        if (!neighbours.takes(op, in, out)) {
+        if (!fusions.offer(op, in, out)) {
             launch(op, in, out);
         }
     }
 
-    /** Launches what waits for its neighbour: before anybody reads or writes memory otherwise, or gives it back. */
+    /** Launches pending operations. Must be called before memory is read, written or released in any other way. */
     public void flush() {
-        neighbours.flush();
+        fusions.flush();
     }
 
     void launch(Op op, Tensor[] in, Tensor[] out) {
@@ -207,33 +206,34 @@ public final class Dispatch {
                 elementwise(Kernel.AFFINE, out[0], in[0], out[0])
                         .f32(o.scale())
                         .f32(o.shift())
-                        .each(Call.size(out[0]));
+                        .elementsUnrolled(KernelCall.size(out[0]));
             case Plain.Map o ->
                 elementwise(Kernel.MAP, out[0], in[0], out[0])
-                        .function(o.fn(), Call.size(out[0]))
-                        .each(Call.size(out[0]));
+                        .function(o.fn(), KernelCall.size(out[0]))
+                        .elementsUnrolled(KernelCall.size(out[0]));
             case Plain.MapGrad o ->
                 elementwise(Kernel.MAP_GRAD, out[0], in[0], in[1], out[0])
-                        .function(o.fn(), Call.size(out[0]))
-                        .each(Call.size(out[0]));
+                        .function(o.fn(), KernelCall.size(out[0]))
+                        .elementsUnrolled(KernelCall.size(out[0]));
             case Plain.Cast _ when in[0].dtype().isQuantized() -> weights.dequantize(in[0], out[0]);
             case Plain.Gather _ when in[0].dtype().isQuantized() -> weights.gather(in[0], in[1], out[0]);
-            case Plain.Cast o -> elementwise(Kernel.CAST, out[0], in[0], out[0]).each(Call.size(out[0]));
+            case Plain.Cast o ->
+                elementwise(Kernel.CAST, out[0], in[0], out[0]).elementsUnrolled(KernelCall.size(out[0]));
             case Plain.Fill o ->
-                elementwise(Kernel.FILL, out[0], out[0]).f32(o.value()).elements(Call.size(out[0]));
-            case Plain.MatMul o -> products.matmul(o, in[0], in[1], List.of(), out[0]);
+                elementwise(Kernel.FILL, out[0], out[0]).f32(o.value()).elements(KernelCall.size(out[0]));
+            case Plain.MatMul o -> matmuls.matmul(o, in[0], in[1], List.of(), out[0]);
             case Plain.Permute o -> rows.permute(o.axes(), in[0], out[0]);
             case Plain.Sum o -> rows.sum(o.over(), in[0], out[0]);
             case Plain.Pick o ->
                 elementwise(Kernel.PICK, out[0], in[0], in[1], out[0])
                         .i64(in[0].shape().last())
                         .i64(out[0].shape().last())
-                        .elements(Call.size(out[0]));
+                        .elements(KernelCall.size(out[0]));
             case Plain.Unpick o ->
                 elementwise(Kernel.UNPICK, out[0], in[0], in[1], out[0])
                         .i64(o.width())
                         .i64(in[0].shape().last())
-                        .elements(Call.size(out[0]));
+                        .elements(KernelCall.size(out[0]));
             case Plain.Columns o -> rows.columns(Kernel.COLUMNS, o.from(), in[0], out[0]);
             case Plain.Pad o -> rows.columns(Kernel.PAD, o.from(), in[0], out[0]);
             case Plain.Gather o -> rows.gather(in[0], in[1], out[0]);
@@ -241,10 +241,10 @@ public final class Dispatch {
             case Plain.Slice o -> rows.slice(o.from(), in[0], out[0]);
             case Plain.Concat o -> rows.concat(in, out[0]);
             case Plain.Store o -> rows.store(in[0], in[1], in[2]);
-            case Routing.Route o -> products.route(o, in[0], out[0]);
-            case Routing.Group o -> products.group(o.experts(), in[0], out);
-            case Routing.ExpertMatMul o -> products.expertMatmul(o.transposeB(), in[0], in[1], in[2], out[0]);
-            case Routing.ExpertOuter o -> products.expertOuter(in, out[0]);
+            case Routing.Route o -> matmuls.route(o, in[0], out[0]);
+            case Routing.Group o -> matmuls.group(o.experts(), in[0], out);
+            case Routing.ExpertMatMul o -> matmuls.expertMatmul(o.transposeB(), in[0], in[1], in[2], out[0]);
+            case Routing.ExpertOuter o -> matmuls.expertOuter(in, out[0]);
             case Plain.Softmax o -> eachRow(Kernel.SOFTMAX, in[0], in[0], out[0]);
             case Plain.SoftmaxGrad o -> eachRow(Kernel.SOFTMAX_GRAD, in[0], in[0], in[1], out[0]);
             case Plain.LogSumExp o -> eachRow(Kernel.LOG_SUM_EXP, in[0], in[0], out[0]);
@@ -265,11 +265,11 @@ public final class Dispatch {
                         .groups(in[0].dim(0));
             case Plain.Mask o ->
                 elementwise(Kernel.MASK, out[0], in[0], in[1], in[2], out[0])
-                        .i32(Call.size(in[2]))
+                        .i32(KernelCall.size(in[2]))
                         .i64(MaskInputs.of(in).tables().dim(1) * o.block())
                         .i64(in[0].shape().last())
                         .i32(o.window())
-                        .elements(Call.size(out[0]));
+                        .elements(KernelCall.size(out[0]));
             case Plain.Norm o -> norm(in, out[0]);
             case Plain.AdamW o ->
                 elementwise(Kernel.ADAMW, in[0], in)
@@ -278,17 +278,17 @@ public final class Dispatch {
                         .f32(o.eps())
                         .f32(o.weightDecay())
                         .f32(o.maxNorm())
-                        .elements(Call.size(in[0]));
+                        .elements(KernelCall.size(in[0]));
             case Training.Accumulate o -> broadcast(Kernel.ADD, o, in, in[0]);
             case Training.Dropout o -> dropout(o, in, out[0]);
             case Training.Noise o ->
                 call(Kernel.NOISE)
                         .tensors(in)
                         .tensors(out)
-                        .i64(Call.size(out[0]))
+                        .i64(KernelCall.size(out[0]))
                         .i64(in[0].shape().last())
                         .i32(o.site())
-                        .elements(Call.size(out[0]));
+                        .elements(KernelCall.size(out[0]));
             case Training.AdamW8 o ->
                 elementwise(Kernel.ADAMW8, in[0], in)
                         .i64(Training.AdamW8.blocks(in[0].shape()))
@@ -305,12 +305,12 @@ public final class Dispatch {
             case Fused.Rope o -> rope(o, in, out[0]);
             case Fused.Gated o ->
                 elementwise(Kernel.GATED, out[0], in[0], in[1], out[0])
-                        .function(o.fn(), Call.size(out[0]))
-                        .each(Call.size(out[0]));
+                        .function(o.fn(), KernelCall.size(out[0]))
+                        .elementsUnrolled(KernelCall.size(out[0]));
             case Fused.GatedGrad o ->
                 elementwise(Kernel.GATED_GRAD, out[0], in[0], in[1], in[2], out[0], out[1])
-                        .function(o.fn(), Call.size(out[0]))
-                        .each(Call.size(out[0]));
+                        .function(o.fn(), KernelCall.size(out[0]))
+                        .elementsUnrolled(KernelCall.size(out[0]));
             case Fused.CrossEntropy o -> eachRow(Kernel.CROSS_ENTROPY, in[0], in[0], in[1], in[2], out[0], out[1]);
             case Fused.CrossEntropyGrad o ->
                 call(Kernel.CROSS_ENTROPY_GRAD)
@@ -318,40 +318,40 @@ public final class Dispatch {
                         .tensors(out)
                         .i64(in[0].shape().last())
                         .groups(in[0].shape().rows());
-            case Fused.Attention o when flash.takes(in) -> flash.run(o, in, out);
+            case Fused.Attention o when flash.supports(in) -> flash.run(o, in, out);
             case Fused.Attention o -> attention(o, in, out);
-            case Fused.AttentionGrad o when flash.takesGradient(in) -> flash.runGradient(o, in, out);
+            case Fused.AttentionGrad o when flash.supportsGradient(in) -> flash.runGradient(o, in, out);
             case Fused.AttentionGrad o -> attentionGrad(o, in, out);
-            case Layers.Linear o -> products.linear(o, in, out);
+            case Layers.Linear o -> matmuls.linear(o, in, out);
             case Layers.AddMatMul o -> {
-                if (!products.matmul(o.product(), in[0], in[1], List.of(in[2]), out[0])) {
+                if (!matmuls.matmul(o.product(), in[0], in[1], List.of(in[2]), out[0])) {
                     broadcast(Kernel.ADD, o, new Tensor[] {in[2], out[0]}, out[0]);
                 }
             }
             case Layers.AddLayerNorm o -> rows.layerNorm(Kernel.ADD_LAYER_NORM, o.eps(), in, out);
             case Layers.AddRmsNorm o -> norm(Kernel.ADD_RMS_NORM, o.eps(), in, out);
-            case Adapters.Lora _ -> products.lora(in, out[0]);
+            case Adapters.Lora _ -> matmuls.lora(in, out[0]);
             case Adapters.ExpertLora o ->
                 throw new DeviceException(o.name() + ": has no kernel; it runs as its expansion");
         }
     }
 
-    private Call call(Kernel kernel) {
-        return new Call(launcher, kernel);
+    private KernelCall call(Kernel kernel) {
+        return new KernelCall(launcher, kernel);
     }
 
-    /** Begins a kernel whose scalars start with the number of elements. */
-    private Call elementwise(Kernel kernel, Tensor sized, Tensor... tensors) {
-        return call(kernel).tensors(tensors).i64(Call.size(sized));
+    /** A call whose first scalar is the number of elements. */
+    private KernelCall elementwise(Kernel kernel, Tensor sized, Tensor... tensors) {
+        return call(kernel).tensors(tensors).i64(KernelCall.size(sized));
     }
 
-    /** Runs a kernel of one group for each row, whose only scalar is the width of {@code x}. */
+    /** Runs a kernel with one group per row, whose only scalar is the width of {@code x}. */
     private void eachRow(Kernel kernel, Tensor x, Tensor... tensors) {
         call(kernel).tensors(tensors).i64(x.shape().last()).groups(x.shape().rows());
     }
 
     private void dropout(Training.Dropout op, Tensor[] in, Tensor y) {
-        long draws = in[0].dim(0) * Call.groups(in[0].dim(1), 4);
+        long draws = in[0].dim(0) * KernelCall.groups(in[0].dim(1), 4);
         call(Kernel.DROPOUT)
                 .tensors(in)
                 .tensors(y)
@@ -381,8 +381,8 @@ public final class Dispatch {
         };
         elementwise(kernel, out, in[0], in[1], out)
                 .i32(code)
-                .i64(broadcast == Broadcast.COLUMN ? in[0].shape().last() : Call.size(in[1]))
-                .each(Call.size(out));
+                .i64(broadcast == Broadcast.COLUMN ? in[0].shape().last() : KernelCall.size(in[1]))
+                .elementsUnrolled(KernelCall.size(out));
     }
 
     private void norm(Tensor[] in, Tensor y) {
@@ -390,14 +390,14 @@ public final class Dispatch {
             call(Kernel.NORM_PART)
                     .tensors(in[i])
                     .workspace()
-                    .i64(Call.size(in[i]))
+                    .i64(KernelCall.size(in[i]))
                     .flag(i == 0)
-                    .groups(NORM_PARTS);
+                    .groups(NORM_PARTIALS);
         }
         call(Kernel.NORM)
                 .workspace()
                 .tensors(y)
-                .i32(in.length == 0 ? 0 : NORM_PARTS)
+                .i32(in.length == 0 ? 0 : NORM_PARTIALS)
                 .groups(1);
     }
 
@@ -407,18 +407,20 @@ public final class Dispatch {
         eachRow(Kernel.RMS_NORM_GRAD, g.x(), g.x(), g.w(), g.rstd(), g.dy(), out[0]);
         if (out.length > 1) {
             Tensor[] read = {g.x(), g.rstd(), g.dy()};
-            rows.addUp(Kernel.RMS_NORM_GRAD_WEIGHTS, g.x().shape(), read, out[1]);
+            rows.sumRows(Kernel.RMS_NORM_GRAD_WEIGHTS, g.x().shape(), read, out[1]);
         }
     }
 
     private void rope(Fused.Rope op, Tensor[] in, Tensor y) {
         long heads = in[0].dim(1);
         long d = in[0].dim(2);
-        long half = Call.size(in[2]);
-        int together = Call.size(in[0]) < MANY ? 1 : (int) Math.min(MOST_HEADS, Long.lowestOneBit(heads));
+        long half = KernelCall.size(in[2]);
+        int together = KernelCall.size(in[0]) < ROPE_UNROLL_MIN_ELEMENTS
+                ? 1
+                : (int) Math.min(MAX_HEADS_PER_THREAD, Long.lowestOneBit(heads));
         long work = in[0].dim(0) * heads / together * (d - half);
         call(Kernel.ROPE)
-                .define("HEADS", together)
+                .define("HEADS_PER_THREAD", together)
                 .tensors(in[0], in[1], in[2], y)
                 .i64(work)
                 .i32(heads)
@@ -429,15 +431,15 @@ public final class Dispatch {
                 .elements(work);
     }
 
-    private static Call heads(Call call, Tensor q, Tensor k) {
+    private static KernelCall heads(KernelCall call, Tensor q, Tensor k) {
         return call.i32(q.dim(1)).i32(k.dim(1)).i32(q.dim(2));
     }
 
-    /** (q, k, v, starts, positions, tables[, scales of k, of v]) -> y, lse; scales that are not there are not read. */
+    /** (q, k, v, starts, positions, tables[, scales of k, of v]) -> y, lse; missing scales are replaced by unused buffers. */
     private void attention(Fused.Attention op, Tensor[] in, Tensor[] out) {
         AttentionInputs<Tensor> a = AttentionInputs.of(in);
         boolean scaled = a.isInt8();
-        Call call = call(Kernel.ATTENTION).tensors(Arrays.copyOf(in, 6));
+        KernelCall call = call(Kernel.ATTENTION).tensors(Arrays.copyOf(in, 6));
         call.tensors(scaled ? a.kScales() : out[1], scaled ? a.vScales() : out[1])
                 .tensors(out)
                 .flag(scaled);
@@ -465,7 +467,7 @@ public final class Dispatch {
                 .groups(in[0].dim(0), in[0].dim(1), 1);
         launcher.zero(gradients.dk());
         launcher.zero(gradients.dv());
-        Call keys = call(Kernel.ATTENTION_GRAD_KEY_VALUE).tensors(in).tensors(gradients.dk(), gradients.dv());
+        KernelCall keys = call(Kernel.ATTENTION_GRAD_KEY_VALUE).tensors(in).tensors(gradients.dk(), gradients.dv());
         heads(keys, forward.q(), forward.k())
                 .i32(tableWidth)
                 .i32(op.block())
@@ -474,7 +476,7 @@ public final class Dispatch {
                 .groups(sequences * tableWidth * op.block(), in[1].dim(1), 1);
     }
 
-    /** As common.kernel numbers functions. */
+    /** The FN constants of common.kernel. */
     static int code(Fn fn) {
         return switch (fn) {
             case EXP -> 0;

@@ -4,8 +4,8 @@ import java.util.List;
 import java.util.stream.Stream;
 
 /**
- * Every kernel: the source file it is in, its name there, and the shared memory of a group. All have groups of
- * {@link Launch#GROUP} threads. The emulator holds the last column against what a kernel declares.
+ * All kernels: source file, name, and shared memory per group in bytes, which the emulator checks against the kernel's declarations. All
+ * have groups of {@link Launch#GROUP} threads.
  */
 public enum Kernel {
     ADD("elementwise", "Add", 0),
@@ -16,18 +16,18 @@ public enum Kernel {
     CAST("elementwise", "Cast", 0),
     FILL("elementwise", "Fill", 0),
     MATMUL("matmul", "MatMul", 8704),
-    MATMUL_FEW("matmul", "MatMulFew", 34816),
-    PROJECT("project", "Project", 49152, "epilogue", "mma", "tiles"),
-    NORM_PROJECT("project", "NormProject", 49152, "epilogue", "mma", "tiles"),
-    PROJECT_BATCH("batch", "ProjectBatch", 98304, "epilogue", "mma", "tiles"),
-    SUM_PARTS("batch", "SumParts", 0, "epilogue", "mma", "tiles"),
-    DEQUANTIZE("dequantize", "Dequantize", 0, "mma", "tiles"),
-    GATHER_TILES("dequantize", "GatherTiles", 0, "mma", "tiles"),
-    PACK_TILES("repack", "PackTiles", 0),
-    UNPACK_TILES("repack", "UnpackTiles", 0),
+    MATMUL_SMALL_M("matmul", "MatMulSmallM", 34816),
+    GEMV("gemv", "Gemv", 49152, "epilogue", "mma", "weight_tiles"),
+    NORM_GEMV("gemv", "NormGemv", 49152, "epilogue", "mma", "weight_tiles"),
+    SMALL_BATCH_GEMM("small_batch_gemm", "SmallBatchGemm", 98304, "epilogue", "mma", "weight_tiles"),
+    REDUCE_SPLITS("small_batch_gemm", "ReduceSplits", 0, "epilogue", "mma", "weight_tiles"),
+    DEQUANTIZE("dequantize", "Dequantize", 0, "mma", "weight_tiles"),
+    GATHER_ROWS("dequantize", "GatherRows", 0, "mma", "weight_tiles"),
+    PACK_WEIGHT_TILES("repack_weights", "PackWeightTiles", 0),
+    UNPACK_WEIGHT_TILES("repack_weights", "UnpackWeightTiles", 0),
     LINEAR("linear", "Linear", 8704, "epilogue"),
-    LINEAR_FEW("linear", "LinearFew", 34816, "epilogue"),
-    FINISH("linear", "Finish", 0, "epilogue"),
+    LINEAR_SMALL_M("linear", "LinearSmallM", 34816, "epilogue"),
+    LINEAR_EPILOGUE("linear", "LinearEpilogue", 0, "epilogue"),
     PERMUTE("rows", "Permute", 0),
     SUM_LAST("rows", "SumLast", 32),
     SUM_LEADING("rows", "SumLeading", 1024),
@@ -42,7 +42,7 @@ public enum Kernel {
     ROUTE("experts", "Route", 12288),
     GROUP("experts", "Group", 32),
     EXPERT_MATMUL("experts", "ExpertMatMul", 8704),
-    EXPERT_MATMUL_FEW("experts", "ExpertMatMulFew", 34816),
+    EXPERT_MATMUL_SMALL_M("experts", "ExpertMatMulSmallM", 34816),
     EXPERT_OUTER("experts", "ExpertOuter", 8704),
     SOFTMAX("softmax", "Softmax", 32),
     SOFTMAX_GRAD("softmax", "SoftmaxGrad", 32),
@@ -55,48 +55,48 @@ public enum Kernel {
     ADAMW8("adamw8", "AdamW8", 2080),
     DROPOUT("dropout", "Dropout", 0),
     NOISE("dropout", "Noise", 0),
-    LAYER_NORM("layernorm", "LayerNorm", 32),
-    ADD_LAYER_NORM("layernorm", "AddLayerNorm", 32),
-    LAYER_NORM_GRAD("layernorm", "LayerNormGrad", 64),
-    RMS_NORM("rmsnorm", "RmsNorm", 32),
-    ADD_RMS_NORM("rmsnorm", "AddRmsNorm", 32),
-    RMS_NORM_GRAD("rmsnorm", "RmsNormGrad", 32),
-    RMS_NORM_GRAD_WEIGHTS("rmsnorm", "RmsNormGradWeights", 1024),
+    LAYER_NORM("layer_norm", "LayerNorm", 32),
+    ADD_LAYER_NORM("layer_norm", "AddLayerNorm", 32),
+    LAYER_NORM_GRAD("layer_norm", "LayerNormGrad", 64),
+    RMS_NORM("rms_norm", "RmsNorm", 32),
+    ADD_RMS_NORM("rms_norm", "AddRmsNorm", 32),
+    RMS_NORM_GRAD("rms_norm", "RmsNormGrad", 32),
+    RMS_NORM_GRAD_WEIGHTS("rms_norm", "RmsNormGradWeights", 1024),
     ROPE("rope", "Rope", 0),
     ROPE_STORE("rope", "RopeStore", 0),
     LORA_DOWN("lora", "LoraDown", 0),
     LORA_UP("lora", "LoraUp", 0),
     GATED("gated", "Gated", 0),
     GATED_GRAD("gated", "GatedGrad", 0),
-    CROSS_ENTROPY("crossentropy", "CrossEntropy", 32),
-    CROSS_ENTROPY_GRAD("crossentropy", "CrossEntropyGrad", 0),
+    CROSS_ENTROPY("cross_entropy", "CrossEntropy", 32),
+    CROSS_ENTROPY_GRAD("cross_entropy", "CrossEntropyGrad", 0),
     MASK("attention", "Mask", 0),
     ATTENTION("attention", "Attention", 8256),
-    FLASH_ATTENTION("flash", "FlashAttention", 32800, "mma", "lines"),
-    DECODE_ATTENTION("decode", "DecodeAttention", 17408, "mma"),
-    APPEND_ATTENTION("decode", "AppendAttention", 17920, "mma"),
-    COMBINE_ATTENTION("decode", "CombineAttention", 0, "mma"),
-    FLASH_GRAD_QUERY("flashgrad", "FlashGradQuery", 32800, "mma", "lines"),
-    FLASH_GRAD_KEY_VALUE("flashgrad", "FlashGradKeyValue", 33568, "mma", "lines"),
-    FLASH_GRAD_COMBINE("flashgrad", "FlashGradCombine", 0, "mma", "lines"),
-    FLASH_ATTENTION_90("flash90", "FlashAttention90", 165920, "mma", "lines90"),
-    FLASH_GRAD_QUERY_90("flashgrad90", "FlashGradQuery90", 164896, "mma", "lines90"),
-    FLASH_GRAD_KEY_VALUE_90("flashgrad90", "FlashGradKeyValue90", 133152, "mma", "lines90"),
+    FLASH_ATTENTION("flash_attention", "FlashAttention", 32800, "mma", "attention_mma"),
+    DECODE_ATTENTION("decode_attention", "DecodeAttention", 17408, "mma"),
+    APPEND_ATTENTION("decode_attention", "AppendAttention", 17920, "mma"),
+    COMBINE_ATTENTION("decode_attention", "CombineAttention", 0, "mma"),
+    FLASH_GRAD_QUERY("flash_attention_grad", "FlashGradQuery", 32800, "mma", "attention_mma"),
+    FLASH_GRAD_KEY_VALUE("flash_attention_grad", "FlashGradKeyValue", 33568, "mma", "attention_mma"),
+    FLASH_GRAD_COMBINE("flash_attention_grad", "FlashGradCombine", 0, "mma", "attention_mma"),
+    FLASH_ATTENTION_SM90("flash_attention_sm90", "FlashAttentionSm90", 165920, "mma", "attention_wgmma"),
+    FLASH_GRAD_QUERY_SM90("flash_attention_grad_sm90", "FlashGradQuerySm90", 164896, "mma", "attention_wgmma"),
+    FLASH_GRAD_KEY_VALUE_SM90("flash_attention_grad_sm90", "FlashGradKeyValueSm90", 133152, "mma", "attention_wgmma"),
     ATTENTION_GRAD_QUERY("attention", "AttentionGradQuery", 8192),
     ATTENTION_GRAD_KEY_VALUE("attention", "AttentionGradKeyValue", 16416);
 
-    /** Shared memory that every chip gives a group without being asked. */
-    private static final int PLAIN_SHARED = 48 << 10;
+    /** Static shared memory that every device supports. */
+    private static final int STATIC_SHARED_BYTES = 48 << 10;
 
     private final String file;
     private final String symbol;
-    private final int shared;
+    private final int sharedBytes;
     private final List<String> files;
 
     Kernel(String file, String symbol, int shared, String... before) {
         this.file = file;
         this.symbol = symbol;
-        this.shared = shared;
+        this.sharedBytes = shared;
         files = Stream.of(Stream.of("common"), Stream.of(before), Stream.of(file))
                 .flatMap(each -> each)
                 .toList();
@@ -107,28 +107,28 @@ public enum Kernel {
         return file;
     }
 
-    /** The source files that a program with it is made of, in order. */
+    /** The source files of a program with this kernel, in order. */
     List<String> files() {
         return files;
     }
 
-    /** Whether it begins while the kernel before it ends, and waits for that one itself, which its text says. */
-    public boolean overlaps() {
-        return Signature.of(this).overlaps();
+    /** Returns true if the kernel uses programmatic dependent launch, which its source tells. */
+    public boolean usesDependentLaunch() {
+        return Signature.of(this).dependentLaunch();
     }
 
-    /** Its name there, and in what is compiled. */
+    /** The kernel's name in its source and in the compiled module. */
     public String symbol() {
         return symbol;
     }
 
-    /** Bytes of shared memory that a group has, each array rounded up to sixteen. */
-    public int shared() {
-        return shared;
+    /** Bytes of shared memory per group, each array rounded up to 16. */
+    public int sharedBytes() {
+        return sharedBytes;
     }
 
-    /** The same of a kernel that has more than chips give without being asked, whose launch says so; 0 of the others. */
-    public int largeShared() {
-        return shared > PLAIN_SHARED ? shared : 0;
+    /** Bytes of dynamic shared memory that the launch must request; 0 if static shared memory suffices. */
+    public int dynamicSharedBytes() {
+        return sharedBytes > STATIC_SHARED_BYTES ? sharedBytes : 0;
     }
 }

@@ -5,14 +5,14 @@ import dev.starforge.tensor.device.DeviceException;
 import java.util.List;
 
 /**
- * One launch of a kernel, as data: a backend only has to bind the arguments, which are in the order of the kernel's
- * parameters, and start so many groups of {@link #GROUP} threads.
+ * One kernel launch as data: a backend binds the arguments, which are in the order of the kernel's parameters, and starts x * y * z groups
+ * of {@link #GROUP} threads.
  */
 public record Launch(Variant variant, List<Argument> arguments, long x, long y, long z) {
-    /** Threads in a group, for every kernel; the preludes have the same number. */
+    /** Threads per group of every kernel, as in the preludes. */
     public static final int GROUP = 256;
 
-    /** What CUDA takes; Metal takes more. */
+    /** Limits of CUDA; those of Metal are higher. */
     private static final long MAX_GROUPS_X = Integer.MAX_VALUE;
 
     private static final long MAX_GROUPS_YZ = 65535;
@@ -25,7 +25,7 @@ public record Launch(Variant variant, List<Argument> arguments, long x, long y, 
         }
     }
 
-    /** What a kernel is given for one of its parameters. */
+    /** The argument of one kernel parameter. */
     public sealed interface Argument {
         /** The elements of a tensor, for {@code IN} and {@code OUT}. */
         record Buffer(Tensor tensor) implements Argument {}

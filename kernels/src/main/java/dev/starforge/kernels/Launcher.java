@@ -5,35 +5,35 @@ import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.op.Plain;
 import java.util.List;
 
-/** What a backend does for {@link Dispatch}: it puts these on its queue, in the order they come, and need not wait. */
+/** The operations that {@link Dispatch} needs of a backend. They are queued in order and need not complete before the call returns. */
 public interface Launcher {
     void launch(Launch launch);
 
     void zero(Tensor tensor);
 
-    /** Copies all bytes of a tensor to one of as many bytes. */
+    /** Copies the bytes of a tensor to one of the same size. */
     void copy(Tensor from, Tensor to);
 
-    /** Memory for what one operation needs between its launches. */
+    /** Scratch memory of one operation. */
     Scope scratch();
 
-    /** Numbers that stay on the device. */
+    /** Uploads values that stay on the device. */
     Tensor constant(int... values);
 
-    /** How many groups run side by side; a launch that takes its work in turns has a multiple of it. */
+    /** Multiprocessors of the device; grid-stride launches have a multiple of this many groups. */
     int multiprocessors();
 
-    /** Whether groups of a launch can be clusters, which reach each other's shared memory. */
-    boolean clusters();
+    /** Returns true if the device has thread block clusters with distributed shared memory. */
+    boolean supportsClusters();
 
-    /** Whether four simdgroups side by side multiply tiles in shared memory, which kernels named after sm_90 do. */
-    boolean warpgroups();
+    /** Returns true if the device has wgmma (the sm90 kernels). */
+    boolean supportsWarpgroups();
 
     /**
-     * A product by a library of the device's maker, if there is one that takes these types and shapes.
+     * Computes a product with a vendor library. Returns false if no library supports these types and shapes.
      *
-     * @param addends what is added to it before it is rounded, each of the type of c: a row for all rows, or what has the shape of
-     *     c, or both in this order
+     * @param addends added before the result is rounded, with the type of c: a row for all rows, or a tensor of the shape of c, or
+     *     both in this order
      */
-    boolean product(Plain.MatMul op, Tensor a, Tensor b, List<Tensor> addends, Tensor c);
+    boolean matmul(Plain.MatMul op, Tensor a, Tensor b, List<Tensor> addends, Tensor c);
 }

@@ -13,11 +13,10 @@ import java.util.regex.Pattern;
 import java.util.stream.Stream;
 
 /**
- * A kernel's parameters, read out of its source: {@code IN(X, x), IN(float, w), OUT(X, y), ARG(i64, n)}. A type that is a
- * capital letter is a macro, and what the arguments are of says what it is: so a kernel's own text decides which types it
- * takes, and nobody has to say so again.
+ * A kernel's parameters, parsed from its source: {@code IN(X, x), IN(float, w), OUT(X, y), ARG(i64, n)}. A type that is a capital letter
+ * is a macro, which the type of the argument defines.
  */
-record Signature(Kernel kernel, List<Parameter> parameters, boolean overlaps) {
+record Signature(Kernel kernel, List<Parameter> parameters, boolean dependentLaunch) {
     private static final Set<String> MACROS = Set.of("D", "W", "X", "Y");
     private static final Pattern PARAMETER = Pattern.compile("(IN|OUT|ARG)\\(([\\w ]+), (\\w+)\\)");
     private static final Map<Kernel, Signature> READ = new ConcurrentHashMap<>();
@@ -47,15 +46,15 @@ record Signature(Kernel kernel, List<Parameter> parameters, boolean overlaps) {
                         .results()
                         .map(each -> new Parameter(each.group(2), each.group(3)))
                         .toList(),
-                body.contains("OVERLAP();") || body.contains("AFTER_PREDECESSORS();"));
+                body.contains("DEPENDENT_LAUNCH();") || body.contains("GRID_DEPENDENCY_WAIT();"));
     }
 
-    /** The variant that takes these arguments. */
+    /** The variant for these arguments. */
     Variant variant(List<Argument> arguments) {
         return variant(arguments, List.of());
     }
 
-    /** The same with macros of its own. */
+    /** The variant for these arguments, with additional macros. */
     Variant variant(List<Argument> arguments, List<String> defines) {
         if (arguments.size() != parameters.size()) {
             throw new DeviceException(
@@ -79,7 +78,7 @@ record Signature(Kernel kernel, List<Parameter> parameters, boolean overlaps) {
                 Stream.concat(
                                 defines.stream(),
                                 types.entrySet().stream()
-                                        .map(each -> each.getKey() + " " + Variant.spelled(each.getValue())))
+                                        .map(each -> each.getKey() + " " + Variant.typeName(each.getValue())))
                         .sorted()
                         .toList());
     }

@@ -8,11 +8,11 @@ import java.nio.charset.StandardCharsets;
 import java.util.List;
 
 /**
- * A kernel specialized by macros, mostly for element types, so that no inner loop asks for one. Variants with the same
- * file and macros are one program and are compiled together.
+ * A kernel specialized by macros, mostly for element types, so that inner loops do not branch on them. Variants of the same file and
+ * macros are one program and are compiled together.
  *
- * @param kernel which one
- * @param defines "NAME value" each, in the order of their names; what has its default is left out
+ * @param kernel the kernel
+ * @param defines "NAME value" each, sorted; defaults are left out
  */
 public record Variant(Kernel kernel, List<String> defines) {
     public Variant {
@@ -22,8 +22,8 @@ public record Variant(Kernel kernel, List<String> defines) {
         }
     }
 
-    /** What {@link #program} depends on, besides the prelude; a name for people and for caches. */
-    public String unit() {
+    /** A readable name for everything that {@link #program} depends on besides the prelude; cache entries begin with it. */
+    public String unitName() {
         return kernel.file()
                 + String.join(
                         "",
@@ -32,7 +32,7 @@ public record Variant(Kernel kernel, List<String> defines) {
                                 .toList());
     }
 
-    /** What a compiler is given: how a backend spells the dialect, the macros, what files share, and the file. */
+    /** The source that is compiled: prelude, macros, shared files, kernel file. */
     public String program(String prelude) {
         StringBuilder program = new StringBuilder(prelude);
         defines.forEach(define -> program.append("#define ").append(define).append('\n'));
@@ -42,7 +42,7 @@ public record Variant(Kernel kernel, List<String> defines) {
         return program.toString();
     }
 
-    /** The text of one source file. */
+    /** The contents of one source file. */
     static String source(String file) {
         try (InputStream stream = Variant.class.getResourceAsStream(file + ".kernel")) {
             if (stream == null) {
@@ -54,8 +54,8 @@ public record Variant(Kernel kernel, List<String> defines) {
         }
     }
 
-    /** As the dialect calls a storage type. */
-    static String spelled(DType type) {
+    /** The dialect's name of a storage type. */
+    static String typeName(DType type) {
         return switch (type) {
             case F32 -> "f32";
             case F16 -> "f16";

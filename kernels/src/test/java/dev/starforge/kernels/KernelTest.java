@@ -67,17 +67,17 @@ class KernelTest {
     static Stream<Arguments> sharedNumbers() {
         return Stream.concat(
                 Stream.of(
-                        Arguments.of("common", "TILE", Products.TILE),
-                        Arguments.of("common", "FEW", Products.FEW),
-                        Arguments.of("tiles", "ROWS", Tiles.ROWS),
-                        Arguments.of("tiles", "COLUMNS", Tiles.PIECE),
-                        Arguments.of("repack", "MAX_PLANES", Weights.MAX_PLANES),
-                        Arguments.of("flash", "QUERIES", Flash.TILE),
-                        Arguments.of("flashgrad", "ROWS", Flash.TILE),
-                        Arguments.of("decode", "RUN", Flash.RUN),
-                        Arguments.of("rows", "MAX_RANK", Rows.MAX_RANK),
-                        Arguments.of("common", "STRETCH", Rows.STRETCH),
-                        Arguments.of("experts", "MAX_ROUTE_GROUPS", Products.MAX_ROUTE_GROUPS)),
+                        Arguments.of("common", "TILE", MatMuls.TILE),
+                        Arguments.of("common", "FEW", MatMuls.SMALL_M),
+                        Arguments.of("tiles", "ROWS", WeightTiles.ROWS),
+                        Arguments.of("tiles", "COLUMNS", WeightTiles.FRAGMENT_COLUMNS),
+                        Arguments.of("repack", "MAX_PLANES", QuantizedWeights.MAX_PLANES),
+                        Arguments.of("flash", "QUERIES", FlashAttention.QUERIES_PER_GROUP),
+                        Arguments.of("flashgrad", "ROWS", FlashAttention.QUERIES_PER_GROUP),
+                        Arguments.of("decode", "RUN", FlashAttention.KEYS_PER_STEP),
+                        Arguments.of("rows", "MAX_RANK", RowOps.MAX_RANK),
+                        Arguments.of("common", "STRETCH", RowOps.ROWS_PER_GROUP),
+                        Arguments.of("experts", "MAX_ROUTE_GROUPS", MatMuls.MAX_ROUTE_GROUPS)),
                 Stream.of(Fn.values()).map(fn -> Arguments.of("common", "FN_" + fn, Dispatch.code(fn))));
     }
 
@@ -91,8 +91,8 @@ class KernelTest {
     void aVariantIsItsKernelAndItsMacros() {
         Variant plain = new Variant(Kernel.CAST, List.of());
         Variant narrowing = new Variant(Kernel.CAST, List.of("X i32", "Y bf16"));
-        assertEquals("elementwise", plain.unit());
-        assertEquals("elementwise-X=i32-Y=bf16", narrowing.unit());
+        assertEquals("elementwise", plain.unitName());
+        assertEquals("elementwise-X=i32-Y=bf16", narrowing.unitName());
         assertTrue(narrowing
                 .program("// prelude\n")
                 .startsWith("// prelude\n#define X i32\n#define Y bf16\n#line 1 \"common.kernel\"\n"));

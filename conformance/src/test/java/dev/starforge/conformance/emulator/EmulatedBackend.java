@@ -80,7 +80,7 @@ public final class EmulatedBackend implements Backend {
     }
 
     /** Runs nothing. */
-    private record Recorder(Set<Variant> launched, Scope scratch, boolean warpgroups) implements Launcher {
+    private record Recorder(Set<Variant> launched, Scope scratch, boolean supportsWarpgroups) implements Launcher {
         @Override
         public void launch(Launch launch) {
             launched.add(launch.variant());
@@ -98,17 +98,17 @@ public final class EmulatedBackend implements Backend {
         }
 
         @Override
-        public boolean clusters() {
+        public boolean supportsClusters() {
             return false;
         }
 
         @Override
         public int multiprocessors() {
-            return EmulatedDevice.multiprocessors(warpgroups);
+            return EmulatedDevice.multiprocessors(supportsWarpgroups);
         }
 
         @Override
-        public boolean product(Plain.MatMul op, Tensor a, Tensor b, List<Tensor> addends, Tensor c) {
+        public boolean matmul(Plain.MatMul op, Tensor a, Tensor b, List<Tensor> addends, Tensor c) {
             return false;
         }
     }
@@ -116,7 +116,7 @@ public final class EmulatedBackend implements Backend {
     /** Compiles programs side by side; others are compiled when they are first launched. */
     public void compile(Set<Variant> variants) {
         Map<String, Variant> units = new TreeMap<>();
-        variants.forEach(each -> units.put(each.unit(), each));
+        variants.forEach(each -> units.put(each.unitName(), each));
         units.values().parallelStream().forEach(each -> emulator.compile(each, Emulator.text(each)));
     }
 

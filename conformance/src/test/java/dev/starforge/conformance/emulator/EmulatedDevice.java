@@ -110,10 +110,10 @@ final class EmulatedDevice implements Device, Launcher {
                 slots.set(JAVA_LONG, SLOT * i + ADDRESS.byteSize(), value.byteSize());
             }
             long shared = emulator.run(program, slots, (int) launch.x(), (int) launch.y(), (int) launch.z(), reversed);
-            if (shared != launch.variant().kernel().shared()) {
+            if (shared != launch.variant().kernel().sharedBytes()) {
                 throw new DeviceException(
                         launch.variant() + ": declares " + shared + " bytes of shared memory, Kernel has "
-                                + launch.variant().kernel().shared());
+                                + launch.variant().kernel().sharedBytes());
             }
         }
     }
@@ -190,7 +190,7 @@ final class EmulatedDevice implements Device, Launcher {
     }
 
     @Override
-    public boolean clusters() {
+    public boolean supportsClusters() {
         return false;
     }
 
@@ -205,12 +205,12 @@ final class EmulatedDevice implements Device, Launcher {
     }
 
     @Override
-    public boolean warpgroups() {
+    public boolean supportsWarpgroups() {
         return warpgroups;
     }
 
     @Override
-    public boolean product(Plain.MatMul op, Tensor a, Tensor b, List<Tensor> addends, Tensor c) {
+    public boolean matmul(Plain.MatMul op, Tensor a, Tensor b, List<Tensor> addends, Tensor c) {
         return false;
     }
 

@@ -27,7 +27,7 @@ import java.util.Optional;
  */
 @SuppressWarnings("restricted") // a test calls what it has just compiled
 final class Emulator {
-    private static final Optional<Cxx> CXX = find();
+    private static final Optional<CxxCompiler> CXX = find();
     private static final String PRELUDE = resource("host.prelude");
     private static final long POINTER = ADDRESS.byteSize();
 
@@ -36,12 +36,12 @@ final class Emulator {
 
     private static final long PROGRAM_BYTES = 5 * POINTER;
 
-    private final Cxx cxx;
+    private final CxxCompiler cxx;
     private final Path runtime;
     private final MethodHandle run;
     private final MethodHandle sharedUsed;
 
-    Emulator(Cxx cxx) {
+    Emulator(CxxCompiler cxx) {
         this.cxx = cxx;
         runtime = cxx.library("emulator", PRELUDE + "#line 1 \"emulator.cpp\"\n" + resource("emulator.cpp"));
         SymbolLookup symbols = SymbolLookup.libraryLookup(runtime, Arena.global());
@@ -58,17 +58,17 @@ final class Emulator {
         return require(CXX, "true".equals(System.getenv("CI")));
     }
 
-    static Emulator require(Optional<Cxx> cxx, boolean ci) {
+    static Emulator require(Optional<CxxCompiler> cxx, boolean ci) {
         if (cxx.isEmpty() && ci) {
-            fail(Cxx.MISSING);
+            fail(CxxCompiler.MISSING);
         }
-        return new Emulator(cxx.orElseGet(() -> abort(Cxx.MISSING)));
+        return new Emulator(cxx.orElseGet(() -> abort(CxxCompiler.MISSING)));
     }
 
-    private static Optional<Cxx> find() {
-        Optional<Cxx> found = Cxx.find();
+    private static Optional<CxxCompiler> find() {
+        Optional<CxxCompiler> found = CxxCompiler.find();
         if (found.isEmpty()) {
-            System.err.println("emulator: no kernel is run: " + Cxx.MISSING);
+            System.err.println("emulator: no kernel is run: " + CxxCompiler.MISSING);
         }
         return found;
     }
@@ -82,7 +82,7 @@ final class Emulator {
     }
 
     Program compile(Variant variant, String text) {
-        Path library = cxx.library(variant.unit(), text, runtime);
+        Path library = cxx.library(variant.unitName(), text, runtime);
         MemorySegment program = SymbolLookup.libraryLookup(library, Arena.global())
                 .findOrThrow(variant.kernel().symbol() + "_program")
                 .reinterpret(PROGRAM_BYTES);

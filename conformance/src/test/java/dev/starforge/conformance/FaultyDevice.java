@@ -1,0 +1,50 @@
+package dev.starforge.conformance;
+
+import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.device.Backend;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.DeviceOptions;
+import dev.starforge.tensor.device.ForwardingDevice;
+import dev.starforge.tensor.device.Probe;
+import dev.starforge.tensor.op.Op;
+import java.util.List;
+
+/** The reference with one fault: what the suite is there to find. */
+class FaultyDevice extends ForwardingDevice implements Backend {
+    /** Does something wrong, before or after the right thing. */
+    interface Fault {
+        void run(Device device, Op op, Tensor[] in, Tensor[] out);
+    }
+
+    private final Fault fault;
+
+    FaultyDevice(Fault fault) {
+        super(ConformanceMain.reference());
+        this.fault = fault;
+    }
+
+    @Override
+    public void run(Op op, Tensor[] in, Tensor[] out) {
+        fault.run(device(), op, in, out);
+    }
+
+    @Override
+    public String name() {
+        return "broken";
+    }
+
+    @Override
+    public int preference() {
+        return -1;
+    }
+
+    @Override
+    public Probe probe() {
+        return new Probe(List.of(), "broken on purpose");
+    }
+
+    @Override
+    public Device open(DeviceOptions options) {
+        return this;
+    }
+}
