@@ -5,12 +5,12 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 
-/** Reads the body of a request, of a known length or in chunks; never more of it than the limit. */
+/** Reads the body of a request, with Content-Length or chunked, up to the limit. */
 final class BodyReader {
     private static final byte[] LINE = {'\r', '\n'};
-    private static final int LONGEST_LINE = 256;
-    private static final int MOST_TRAILERS = 32;
-    private static final int FIRST_BUFFER = 64 << 10;
+    private static final int MAX_LINE = 256;
+    private static final int MAX_TRAILERS = 32;
+    private static final int INITIAL_BUFFER = 64 << 10;
 
     private final ConnectionReader reader;
     private final int limit;
@@ -22,7 +22,7 @@ final class BodyReader {
         this.deadline = deadline;
     }
 
-    /** A length beyond the limit is refused before a byte is read. */
+    /** Rejects a Content-Length beyond the limit before reading the body. */
     static void check(RequestHead head, int limit) {
         if (!head.isChunked() && head.length() > limit) {
             throw tooLarge(limit);
@@ -33,9 +33,9 @@ final class BodyReader {
         return head.isChunked() ? chunks() : whole((int) head.length());
     }
 
-    /** Memory follows what has come, not what was promised. */
+    /** Allocates memory as bytes arrive, not by the declared length. */
     private byte[] whole(int length) throws IOException {
-        byte[] body = new byte[Math.min(length, FIRST_BUFFER)];
+        byte[] body = new byte[Math.min(length, INITIAL_BUFFER)];
         int done = 0;
         while (done < length) {
             if (done == body.length) {
@@ -61,14 +61,14 @@ final class BodyReader {
             }
         }
         for (int i = 0; line().length > 0; i++) {
-            if (i == MOST_TRAILERS) {
-                throw RequestHead.malformed("more than " + MOST_TRAILERS + " trailers");
+            if (i == MAX_TRAILERS) {
+                throw RequestHead.malformed("more than " + MAX_TRAILERS + " trailers");
             }
         }
         return body.toByteArray();
     }
 
-    /** The size of a chunk in hex; an extension after it is passed over. */
+    /** The size of a chunk, in hex; chunk extensions are ignored. */
     private int size() throws IOException {
         String line = new String(line(), StandardCharsets.ISO_8859_1);
         int end = line.indexOf(';');
@@ -84,7 +84,7 @@ final class BodyReader {
     }
 
     private byte[] line() throws IOException {
-        return reader.readUntil(LINE, LONGEST_LINE, deadline, RequestHead.malformed("a line of a chunk is too long"));
+        return reader.readUntil(LINE, MAX_LINE, deadline, RequestHead.malformed("a line of a chunk is too long"));
     }
 
     private static HttpException tooLarge(int limit) {

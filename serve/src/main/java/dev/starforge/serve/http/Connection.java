@@ -8,10 +8,10 @@ import java.time.Clock;
 import java.time.Duration;
 import java.util.Arrays;
 
-/** One client: requests one after the other, each answered before the next is looked at. */
+/** One connection: serves its requests one after the other, without pipelining. */
 final class Connection {
     private static final byte[] END_OF_HEAD = "\r\n\r\n".getBytes(StandardCharsets.US_ASCII);
-    private static final Duration FAREWELL = Duration.ofSeconds(2);
+    private static final Duration LINGER = Duration.ofSeconds(2);
 
     private final Socket socket;
     private final Handler handler;
@@ -22,16 +22,22 @@ final class Connection {
     private volatile boolean draining;
     private volatile long idleSince = System.nanoTime();
 
+    /** Takes over the socket, and closes it if this fails. */
     Connection(Socket socket, Handler handler, HttpLimits limits, Clock clock) throws IOException {
         this.socket = socket;
         this.handler = handler;
         this.limits = limits;
-        socket.setOption(StandardSocketOptions.TCP_NODELAY, true);
-        reader = new ConnectionReader(socket.getInputStream());
-        writer = new ResponseWriter(socket.getOutputStream(), clock, reader::clearOnEnd);
+        try {
+            socket.setOption(StandardSocketOptions.TCP_NODELAY, true);
+            reader = new ConnectionReader(socket.getInputStream());
+            writer = new ResponseWriter(socket.getOutputStream(), clock, reader::clearOnEnd);
+        } catch (IOException e) {
+            socket.close();
+            throw e;
+        }
     }
 
-    /** Serves the client until one of the two has had enough. */
+    /** Serves requests until the connection ends. */
     void serve() {
         Thread readerThread = Thread.ofVirtual().name("http reader").start(reader::readLoop);
         try {
@@ -39,15 +45,15 @@ final class Connection {
             while (more && !draining) {
                 more = reader.awaitByte(System.nanoTime() + limits.idleTime().toNanos()) && serveOne();
             }
-        } catch (IOException gone) {
-            // there is nobody left to tell
+        } catch (IOException e) {
+            // the client has disconnected
         } finally {
             close();
             readerThread.interrupt();
         }
     }
 
-    /** Whether no request is being answered, so that nothing is lost when this ends. */
+    /** Returns true if no request is being served. */
     boolean isIdle() {
         return !busy;
     }
@@ -56,12 +62,12 @@ final class Connection {
         return idleSince;
     }
 
-    /** Since when a write waits for the client; 0 when none does. */
+    /** Start of the blocked write, by {@link System#nanoTime}; 0 if there is none. */
     long writingSince() {
         return writer.writingSince();
     }
 
-    /** Ends after the answer under way, or now if there is none. */
+    /** Closes after the current response, or now if there is none. */
     void drain() {
         draining = true;
         if (!busy) {
@@ -72,24 +78,24 @@ final class Connection {
     void close() {
         try {
             socket.close();
-        } catch (IOException failure) {
-            // closed is closed
+        } catch (IOException e) {
+            // nothing more to do
         }
     }
 
-    /** Turns a client away for whom there is no room. */
+    /** Sends an error and closes. */
     void refuse(HttpException failure) {
         try {
             writer.closeAfter();
             fail(handler.describe(failure), failure);
-        } catch (IOException gone) {
-            // there is nobody left to tell
+        } catch (IOException e) {
+            // the client has disconnected
         } finally {
             close();
         }
     }
 
-    /** One request with its answer; whether another may follow. */
+    /** Serves one request. Returns false if the connection must be closed. */
     private boolean serveOne() throws IOException {
         writer.next();
         RequestHead head;
@@ -118,7 +124,7 @@ final class Connection {
         HttpException tooLong =
                 new HttpException(431, "header_too_large", "the header is larger than " + limits.head() + " bytes");
         byte[] bytes = reader.readUntil(END_OF_HEAD, limits.head(), deadline, tooLong);
-        // an empty line before a request is a habit of old clients
+        // old clients send an empty line before a request
         int begin = bytes.length > 2 && bytes[0] == '\r' && bytes[1] == '\n' ? 2 : 0;
         return Arrays.copyOfRange(bytes, begin, bytes.length);
     }
@@ -149,15 +155,15 @@ final class Connection {
             Handler.ErrorResponse failed = handler.describe(exchange.head(), failure);
             failed.headers().forEach(exchange::header);
             exchange.respond(failure.status(), "application/json", failed.json());
-        } catch (IOException gone) {
+        } catch (IOException e) {
             exchange.disconnect();
-            throw gone;
+            throw e;
         } finally {
             reader.clearOnEnd();
         }
         if (!writer.isBegun()) {
             throw new IllegalStateException(
-                    "handle: no answer to " + exchange.head().path());
+                    "handle: no response to " + exchange.head().path());
         }
         return writer.canContinue() && !exchange.isDisconnected();
     }
@@ -167,12 +173,12 @@ final class Connection {
     }
 
     /**
-     * Waits a little for the client to read the error and close: with bytes of it unread, closing at once would reset the
-     * connection, and the error would be lost.
+     * Discards unread bytes for a short time while the client reads the error: closing at once with unread bytes would reset the
+     * connection, and the client would lose the error.
      */
     private boolean lingeringClose() throws IOException {
         socket.shutdownOutput();
-        reader.discard(2L * limits.body(), System.nanoTime() + FAREWELL.toNanos());
+        reader.discard(2L * limits.body(), System.nanoTime() + LINGER.toNanos());
         return false;
     }
 }

@@ -10,15 +10,15 @@ import java.util.concurrent.locks.ReentrantLock;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What a client has sent and nobody has used yet. One thread does nothing but read the socket, also while a request is being
- * answered: so the end of the connection is seen when it comes, without a write, and bytes of the next request are kept. A
- * client that closes only its sending side while it waits is taken for gone, since TCP does not tell the two apart.
+ * Buffers what a client sends. One thread always reads the socket, also while a request is being served: a disconnect is seen at once,
+ * without a write, and bytes of the next request are kept. A client that half-closes its connection counts as disconnected, since TCP
+ * cannot tell the difference.
  */
 final class ConnectionReader {
-    /** A client that sends more than this ahead of its turn is taken for gone: it could hide the end behind it. */
+    /** A client that sends more than this during a request counts as disconnected: a disconnect behind it would not be seen. */
     static final int CAPACITY = 64 << 10;
 
-    private static final int PIECE = 4 << 10;
+    private static final int READ_SIZE = 4 << 10;
 
     private final InputStream in;
     private final ReentrantLock lock = new ReentrantLock();
@@ -28,44 +28,44 @@ final class ConnectionReader {
     private int from;
     private int to;
     private boolean ended;
-    private @Nullable Runnable watcher;
+    private @Nullable Runnable onEnd;
 
     ConnectionReader(InputStream in) {
         this.in = in;
     }
 
-    /** Reads until the connection ends; the work of the reading thread. */
+    /** Reads until the connection ends; runs on the reader thread. */
     void readLoop() {
-        byte[] piece = new byte[PIECE];
+        byte[] chunk = new byte[READ_SIZE];
         try {
-            for (int count = in.read(piece); count >= 0; count = in.read(piece)) {
-                if (!append(piece, count)) {
+            for (int count = in.read(chunk); count >= 0; count = in.read(chunk)) {
+                if (!append(chunk, count)) {
                     break;
                 }
             }
-        } catch (IOException | InterruptedException gone) {
-            // a reset is an end like any other
+        } catch (IOException | InterruptedException e) {
+            // a reset ends the connection
         }
-        Runnable told;
+        Runnable action;
         lock.lock();
         try {
             ended = true;
-            told = watcher;
-            watcher = null;
+            action = onEnd;
+            onEnd = null;
             filled.signalAll();
         } finally {
             lock.unlock();
         }
-        if (told != null) {
-            told.run();
+        if (action != null) {
+            action.run();
         }
     }
 
-    private boolean append(byte[] piece, int count) throws InterruptedException {
+    private boolean append(byte[] chunk, int count) throws InterruptedException {
         lock.lock();
         try {
             while (to - from + count > CAPACITY) {
-                if (watcher != null) {
+                if (onEnd != null) {
                     return false;
                 }
                 drained.await();
@@ -80,7 +80,7 @@ final class ConnectionReader {
                 from = 0;
                 to = length;
             }
-            System.arraycopy(piece, 0, bytes, to, count);
+            System.arraycopy(chunk, 0, bytes, to, count);
             to += count;
             filled.signalAll();
             return true;
@@ -89,36 +89,36 @@ final class ConnectionReader {
         }
     }
 
-    /** Runs {@code whenGone} once, when the connection ends while nobody reads here; at once if it has ended. */
-    void onEnd(Runnable whenGone) {
+    /** Runs {@code action} once when the connection ends, until {@link #clearOnEnd}; at once if it has ended. */
+    void onEnd(Runnable action) {
         lock.lock();
         try {
             if (!ended) {
-                watcher = whenGone;
+                onEnd = action;
                 drained.signalAll();
                 return;
             }
         } finally {
             lock.unlock();
         }
-        whenGone.run();
+        action.run();
     }
 
     void clearOnEnd() {
         lock.lock();
         try {
-            watcher = null;
+            onEnd = null;
         } finally {
             lock.unlock();
         }
     }
 
-    /** Waits for the first byte; whether there is one before the deadline and the end. */
+    /** Waits for a byte. Returns false if the deadline or the end of the connection comes first. */
     boolean awaitByte(long deadline) {
         lock.lock();
         try {
             return await(1, deadline);
-        } catch (HttpException late) {
+        } catch (HttpException e) {
             return false;
         } finally {
             lock.unlock();
@@ -126,32 +126,32 @@ final class ConnectionReader {
     }
 
     /**
-     * Takes the bytes before a delimiter, and the delimiter away.
+     * Consumes the bytes up to a delimiter; returns them without it.
      *
-     * @throws HttpException {@code tooLong} when there is none among the first {@code limit} bytes
+     * @throws HttpException {@code tooLong} if the delimiter is not within the first {@code limit} bytes
      */
     byte[] readUntil(byte[] delimiter, int limit, long deadline, HttpException tooLong) throws IOException {
         lock.lock();
         try {
-            int looked = 0;
+            int searched = 0;
             while (true) {
                 int length = to - from;
-                for (int i = Math.max(0, looked - delimiter.length); i + delimiter.length <= length; i++) {
+                for (int i = Math.max(0, searched - delimiter.length); i + delimiter.length <= length; i++) {
                     if (Arrays.equals(bytes, from + i, from + i + delimiter.length, delimiter, 0, delimiter.length)) {
                         if (i > limit) {
                             throw tooLong;
                         }
                         byte[] taken = Arrays.copyOfRange(bytes, from, from + i);
-                        drop(i + delimiter.length);
+                        consume(i + delimiter.length);
                         return taken;
                     }
                 }
                 if (length >= limit + delimiter.length) {
                     throw tooLong;
                 }
-                looked = length;
+                searched = length;
                 if (!await(length + 1, deadline)) {
-                    throw new EOFException("the client left within a request");
+                    throw new EOFException("the client disconnected within a request");
                 }
             }
         } finally {
@@ -159,42 +159,42 @@ final class ConnectionReader {
         }
     }
 
-    /** Takes exactly so many bytes. */
+    /** Consumes exactly {@code count} bytes. */
     void read(byte[] into, int at, int count, long deadline) throws IOException {
         lock.lock();
         try {
             int done = 0;
             while (done < count) {
                 if (!await(1, deadline)) {
-                    throw new EOFException("the client left within a body");
+                    throw new EOFException("the client disconnected within a body");
                 }
-                int some = Math.min(count - done, to - from);
-                System.arraycopy(bytes, from, into, at + done, some);
-                drop(some);
-                done += some;
+                int available = Math.min(count - done, to - from);
+                System.arraycopy(bytes, from, into, at + done, available);
+                consume(available);
+                done += available;
             }
         } finally {
             lock.unlock();
         }
     }
 
-    /** Throws away what comes until the client has nothing more to say, the deadline, or too much of it. */
-    void discard(long most, long deadline) {
+    /** Discards up to {@code max} bytes, until the deadline or the end of the connection. */
+    void discard(long max, long deadline) {
         lock.lock();
         try {
             long seen = 0;
-            while (seen < most && await(1, deadline)) {
+            while (seen < max && await(1, deadline)) {
                 seen += to - from;
-                drop(to - from);
+                consume(to - from);
             }
-        } catch (HttpException late) {
-            drop(to - from);
+        } catch (HttpException e) {
+            consume(to - from);
         } finally {
             lock.unlock();
         }
     }
 
-    /** Waits until so many bytes are here; false when the connection ends before. */
+    /** Waits until {@code count} bytes are buffered. Returns false if the connection ends first. */
     private boolean await(int count, long deadline) {
         try {
             while (to - from < count) {
@@ -208,18 +208,18 @@ final class ConnectionReader {
                 boolean _ = filled.await(left, TimeUnit.NANOSECONDS);
             }
             return true;
-        } catch (InterruptedException stopped) {
+        } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
             return false;
         }
     }
 
-    private void drop(int count) {
+    private void consume(int count) {
         from += count;
         if (from == to) {
             from = 0;
             to = 0;
-            if (bytes.length > PIECE) {
+            if (bytes.length > READ_SIZE) {
                 bytes = new byte[0];
             }
         }

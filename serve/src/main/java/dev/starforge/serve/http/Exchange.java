@@ -6,13 +6,13 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** One request and its answer, which is written whole or as a stream. Its end can come from the client at any time. */
+/** One request and its response, which is written whole or as a stream. The client can disconnect at any time. */
 public final class Exchange {
     private final RequestHead head;
     private final byte[] body;
     private final ResponseWriter writer;
     private final Map<String, String> headers = new LinkedHashMap<>();
-    private final List<Runnable> whenGone = new ArrayList<>();
+    private final List<Runnable> onDisconnect = new ArrayList<>();
     private boolean disconnected;
 
     Exchange(RequestHead head, byte[] body, ResponseWriter writer) {
@@ -29,7 +29,7 @@ public final class Exchange {
         return body;
     }
 
-    /** A header of the answer, whatever that will be. */
+    /** Sets a response header. */
     public void header(String name, String value) {
         headers.put(name, value);
     }
@@ -38,24 +38,23 @@ public final class Exchange {
         return Map.copyOf(headers);
     }
 
-    /** Runs once when the client leaves before the answer is complete; at once if it has left. */
+    /** Runs {@code action} once if the client disconnects before the response is complete; at once if it has disconnected. */
     public void onDisconnect(Runnable action) {
         synchronized (this) {
             if (!disconnected) {
-                whenGone.add(action);
+                onDisconnect.add(action);
                 return;
             }
         }
         action.run();
     }
 
-    /** The client has left. */
     void disconnect() {
         List<Runnable> actions;
         synchronized (this) {
             disconnected = true;
-            actions = List.copyOf(whenGone);
-            whenGone.clear();
+            actions = List.copyOf(onDisconnect);
+            onDisconnect.clear();
         }
         actions.forEach(Runnable::run);
     }
@@ -68,12 +67,12 @@ public final class Exchange {
         return writer.isBegun();
     }
 
-    /** Answers with a whole body. */
+    /** Sends a whole response. */
     public void respond(int status, String type, byte[] content) throws IOException {
         writer.whole(head, status, type, headers, content);
     }
 
-    /** Begins an answer whose parts leave as they are written. */
+    /** Begins a streamed response; each write is sent at once. */
     public ResponseStream stream(String type) throws IOException {
         return writer.stream(head, type, headers);
     }

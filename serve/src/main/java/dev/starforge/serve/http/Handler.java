@@ -3,27 +3,27 @@ package dev.starforge.serve.http;
 import java.io.IOException;
 import java.util.Map;
 
-/** What a server does with requests; called by many threads at once, one for each connection. */
+/** Handles the requests of a server; called concurrently by the threads of all connections. */
 public interface Handler {
     /**
-     * Asked before a body is read, so that a client without a right to be heard costs nothing.
+     * Called before the body is read, so that unauthorized requests are cheap.
      *
-     * @return given back when the request is answered
+     * @return closed after the response
      */
     Permit admit(RequestHead head);
 
-    /** Answers a request; what it has not answered when it returns is an error. */
+    /** Handles a request; must have responded when it returns. */
     void handle(Exchange exchange) throws IOException;
 
-    /** The body of an error, JSON, and the headers that go with it. */
-    ErrorResponse describe(RequestHead head, HttpException failure);
+    /** The response for a failed request. */
+    ErrorResponse describe(RequestHead head, HttpException e);
 
-    /** The answer to a request that has no head, since it could not be read. */
-    ErrorResponse describe(HttpException failure);
+    /** The response for a request whose head could not be parsed. */
+    ErrorResponse describe(HttpException e);
 
     record ErrorResponse(byte[] json, Map<String, String> headers) {}
 
-    /** A place among those that are worked on at once. */
+    /** Counts against the limit of concurrent requests. */
     @FunctionalInterface
     interface Permit extends AutoCloseable {
         @Override

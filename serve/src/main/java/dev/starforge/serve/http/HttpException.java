@@ -2,7 +2,7 @@ package dev.starforge.serve.http;
 
 import java.util.Map;
 
-/** A request that is answered with an error; the message is for the client and says nothing of our insides. */
+/** An error response. The message is sent to the client and must not contain internal details. */
 public final class HttpException extends RuntimeException {
     private static final long serialVersionUID = 1;
 
@@ -15,8 +15,8 @@ public final class HttpException extends RuntimeException {
     }
 
     /**
-     * @param code a word for programs, {@code body_too_large}
-     * @param headers that go with the answer, {@code Retry-After}
+     * @param code machine-readable, such as {@code body_too_large}
+     * @param headers response headers such as {@code Retry-After}
      */
     public HttpException(int status, String code, String message, Map<String, String> headers) {
         super(message, null, false, false);

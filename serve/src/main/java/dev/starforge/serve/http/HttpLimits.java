@@ -3,15 +3,15 @@ package dev.starforge.serve.http;
 import java.time.Duration;
 
 /**
- * What one client may take from the others.
+ * Limits of an HTTP server.
  *
- * @param head bytes of a request line with its headers
- * @param body bytes of a request's body
- * @param connections open at once; beyond, the one that has waited longest without a request makes room
- * @param headTime from the first byte of a request to the end of its head
- * @param bodyTime from there to the end of its body
- * @param idleTime between two requests of a connection
- * @param writeTime that one write may wait for a client that does not read
+ * @param head maximum bytes of the request line and headers
+ * @param body maximum bytes of a request body
+ * @param connections maximum open connections; beyond it, the connection that has been idle longest is closed
+ * @param headTime time from the first byte of a request to the end of its head
+ * @param bodyTime time from the end of the head to the end of the body
+ * @param idleTime maximum time between two requests of a connection
+ * @param writeTime maximum time that a write may block
  */
 public record HttpLimits(
         int head,

@@ -34,7 +34,7 @@ public final class HttpServer implements AutoCloseable {
         this.clock = clock;
     }
 
-    /** Binds and listens; port 0 is any that is free. */
+    /** Binds and listens; port 0 binds any free port. */
     public static HttpServer start(InetSocketAddress address, Handler handler, HttpLimits limits, Clock clock)
             throws IOException {
         ServerSocket listener = new ServerSocket();
@@ -59,37 +59,48 @@ public final class HttpServer implements AutoCloseable {
         return listener.getInetAddress();
     }
 
-    /** Connections that are open, for whoever looks for a leak. */
+    /** Number of open connections. */
     public int connections() {
         return connections.size();
     }
 
     private void accept() {
         while (!closing) {
+            Socket socket;
             try {
-                Socket socket = listener.accept();
-                Connection connection = new Connection(socket, handler, limits, clock);
-                if (makeRoom()) {
-                    connections.add(connection);
-                    Thread.ofVirtual().name("http connection").start(() -> {
-                        try {
-                            connection.serve();
-                        } finally {
-                            connections.remove(connection);
-                        }
-                    });
-                } else {
-                    HttpException full = new HttpException(
-                            503, "too_many_connections", "all " + limits.connections() + " connections are in use");
-                    Thread.ofVirtual().start(() -> connection.refuse(full));
-                }
-            } catch (IOException failure) {
-                pause(); // out of descriptors, or a client that left before its turn: neither ends the server
+                socket = listener.accept();
+            } catch (IOException e) {
+                pause(); // such as no free file descriptors
+                continue;
             }
+            serve(socket);
         }
     }
 
-    /** Whether there is a place, if need be that of the one that has waited longest without a request. */
+    private void serve(Socket socket) {
+        Connection connection;
+        try {
+            connection = new Connection(socket, handler, limits, clock);
+        } catch (IOException e) {
+            return; // the client has disconnected; the socket is closed
+        }
+        if (!makeRoom()) {
+            HttpException full = new HttpException(
+                    503, "too_many_connections", "all " + limits.connections() + " connections are in use");
+            Thread.ofVirtual().start(() -> connection.refuse(full));
+            return;
+        }
+        connections.add(connection);
+        Thread.ofVirtual().name("http connection").start(() -> {
+            try {
+                connection.serve();
+            } finally {
+                connections.remove(connection);
+            }
+        });
+    }
+
+    /** Returns true if there is room for a connection; closes the connection that has been idle longest if necessary. */
     private boolean makeRoom() {
         if (connections.size() < limits.connections()) {
             return true;
@@ -102,7 +113,7 @@ public final class HttpServer implements AutoCloseable {
         return idle.isPresent();
     }
 
-    /** Lets go of clients that do not read what was asked for. */
+    /** Closes connections whose write has been blocked for too long. */
     private void watchWrites() {
         while (!listener.isClosed() || !connections.isEmpty()) {
             long now = System.nanoTime();
@@ -119,18 +130,18 @@ public final class HttpServer implements AutoCloseable {
     private static void pause() {
         try {
             Thread.sleep(TICK);
-        } catch (InterruptedException stopped) {
+        } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         }
     }
 
-    /** Takes no more connections, lets answers under way finish for so long, and ends. */
+    /** Accepts no more connections, waits up to {@code grace} for running responses, and closes all connections. */
     public void close(Duration grace) {
         closing = true;
         try {
             listener.close();
-        } catch (IOException failure) {
-            // closed is closed
+        } catch (IOException e) {
+            // nothing more to do
         }
         long deadline = System.nanoTime() + grace.toNanos();
         connections.forEach(Connection::drain);

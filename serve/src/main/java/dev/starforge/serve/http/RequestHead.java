@@ -9,12 +9,12 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * A request line with its headers, read as strictly as RFC 9112 allows: what two parsers could read in two ways (a bare line
- * feed, a folded header, a length said twice) is refused, because that is how requests are smuggled.
+ * A request line with its headers, parsed as strictly as RFC 9112 allows: what two parsers could read differently (a bare line feed, a
+ * folded header, two different lengths) is rejected, because it enables request smuggling.
  *
  * @param path without the query
- * @param minor of the version HTTP/1.x
- * @param headers by lower-case names
+ * @param minor minor version of HTTP/1.x
+ * @param headers by lower-case name
  */
 public record RequestHead(String method, String path, String query, int minor, Map<String, List<String>> headers) {
     private static final String TOKEN = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -59,7 +59,7 @@ public record RequestHead(String method, String path, String query, int minor, M
                 Map.copyOf(headers));
     }
 
-    /** The path of a target, which a proxy may have written with scheme and host. */
+    /** The path of a request target, which may be in absolute form. */
     private static String origin(String target) {
         if (target.startsWith("/")) {
             return target;
@@ -79,19 +79,19 @@ public record RequestHead(String method, String path, String query, int minor, M
         return new HttpException(400, "malformed_request", "malformed request: " + what);
     }
 
-    /** The value of a header; of several the first. */
+    /** The first value of a header. */
     public Optional<String> header(String name) {
         return headers.getOrDefault(name, List.of()).stream().findFirst();
     }
 
-    /** Whether a list such as {@code Connection} has a word. */
+    /** Returns true if a comma-separated header such as {@code Connection} contains a word. */
     boolean lists(String name, String word) {
         return headers.getOrDefault(name, List.of()).stream()
                 .flatMap(value -> List.of(value.split(",")).stream())
                 .anyMatch(item -> item.strip().equalsIgnoreCase(word));
     }
 
-    /** Whether the answer is to have no body. */
+    /** Returns true for HEAD: the response has no body. */
     boolean isForHead() {
         return method.equals("HEAD");
     }
@@ -114,7 +114,7 @@ public record RequestHead(String method, String path, String query, int minor, M
         return true;
     }
 
-    /** The length that the body is said to have; 0 without a word of it. */
+    /** The Content-Length; 0 if there is none. */
     long length() {
         List<String> lengths = headers.getOrDefault("content-length", List.of());
         if (lengths.isEmpty()) {

@@ -2,7 +2,7 @@ package dev.starforge.serve.http;
 
 import java.io.IOException;
 
-/** An answer under way. What is written is on the wire when the call returns; without {@link #finish} it ends torn. */
+/** A streamed response. Each write is sent before it returns; without {@link #finish} the response is truncated. */
 public interface ResponseStream {
     void write(byte[] bytes) throws IOException;
 

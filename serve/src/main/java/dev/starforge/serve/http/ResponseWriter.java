@@ -10,8 +10,8 @@ import java.time.format.DateTimeFormatter;
 import java.util.Map;
 
 /**
- * Writes one answer: of a known length, or in chunks, or, to a client of HTTP/1.0, up to the end of the connection. A write
- * that waits for the client leaves the time it began in {@link #writingSince}, for the server to look at.
+ * Writes responses: with Content-Length, chunked, or, for HTTP/1.0, up to the end of the connection. {@link #writingSince} is the start
+ * of a blocked write.
  */
 final class ResponseWriter {
     private static final byte[] LAST_CHUNK = "0\r\n\r\n".getBytes(StandardCharsets.US_ASCII);
@@ -44,19 +44,19 @@ final class ResponseWriter {
     private boolean complete;
     private boolean closes;
 
-    /** @param beforeEnd runs before the last bytes of an answer: with them, the client may begin its next request */
+    /** @param beforeEnd runs before the last bytes of a response, after which the client may send its next request */
     ResponseWriter(OutputStream out, Clock clock, Runnable beforeEnd) {
         this.out = out;
         this.clock = clock;
         this.beforeEnd = beforeEnd;
     }
 
-    /** When the write under way began, by {@link System#nanoTime}; 0 when there is none. */
+    /** Start of the current write, by {@link System#nanoTime}; 0 if there is none. */
     long writingSince() {
         return writingSince;
     }
 
-    /** Readies for the next answer of the connection. */
+    /** Resets for the next response of the connection. */
     void next() {
         begun = false;
         complete = false;
@@ -67,12 +67,12 @@ final class ResponseWriter {
         return begun;
     }
 
-    /** Whether the client has all of the answer, and may use the connection again. */
+    /** Returns true if the response is complete and the connection can be reused. */
     boolean canContinue() {
         return complete && !closes;
     }
 
-    /** This answer is the last. */
+    /** Closes the connection after this response. */
     void closeAfter() {
         closes = true;
     }
@@ -135,7 +135,7 @@ final class ResponseWriter {
 
     private byte[] begin(int status, String type, String framing, Map<String, String> headers) {
         if (begun) {
-            throw new IllegalStateException("respond: the request is answered already");
+            throw new IllegalStateException("respond: the response has already begun");
         }
         begun = true;
         StringBuilder text = new StringBuilder();
