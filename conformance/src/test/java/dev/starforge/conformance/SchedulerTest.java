@@ -7,13 +7,14 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
 
 import dev.starforge.conformance.TinyServer.Setup;
+import dev.starforge.text.tokenizer.HealedPrompt;
 import dev.starforge.model.generate.Engine;
 import dev.starforge.model.generate.SamplingParams;
 import dev.starforge.model.generate.StopReason;
 import dev.starforge.serve.engine.EngineStatus;
 import dev.starforge.serve.engine.FinishReason;
 import dev.starforge.serve.engine.GenerationRequest;
-import dev.starforge.text.tokenizer.HealedPrompt;
+import dev.starforge.serve.engine.StopConditions;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -192,7 +193,12 @@ final class SchedulerTest {
 
     private static GenerationRequest withoutEnd(int[] prompt, SamplingParams sampling) {
         return new GenerationRequest(
-                HealedPrompt.asIs(prompt), 120, sampling, Set.of(), true, GenerationRequest.NO_LOGPROBS, "", "");
+                HealedPrompt.asIs(prompt),
+                sampling,
+                new StopConditions(120, Set.of(), true),
+                GenerationRequest.NO_LOGPROBS,
+                "",
+                "");
     }
 
     /** Of two rotary tables only one is in a step; neither's texts may wait for all of the other's. */

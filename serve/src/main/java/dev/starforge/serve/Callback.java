@@ -89,7 +89,7 @@ public final class Callback {
         }
     }
 
-    /** Calls until somebody answers with success. */
+    /** Sends the callback; retries until a response has a 2xx status. */
     public void send(Ready ready) throws IOException, InterruptedException {
         if (listener.toString().contains(TEST_MODE)) {
             return;
@@ -112,9 +112,9 @@ public final class Callback {
                     if (response.statusCode() / 100 == 2) {
                         return;
                     }
-                    last = "it answered " + response.statusCode();
-                } catch (IOException unreachable) {
-                    last = unreachable.toString();
+                    last = "got status " + response.statusCode();
+                } catch (IOException e) {
+                    last = e.toString();
                 }
             }
         }

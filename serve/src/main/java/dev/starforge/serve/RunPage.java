@@ -3,7 +3,7 @@ package dev.starforge.serve;
 import dev.starforge.serve.api.AccessControl;
 import dev.starforge.serve.api.Api;
 import dev.starforge.serve.api.ApiRoute;
-import dev.starforge.serve.api.ApiRoute.Weight;
+import dev.starforge.serve.api.Execution;
 import dev.starforge.serve.api.Router;
 import dev.starforge.serve.http.HttpLimits;
 import dev.starforge.serve.http.HttpServer;
@@ -23,24 +23,23 @@ import java.util.function.Supplier;
 import tools.jackson.databind.JsonNode;
 
 /**
- * A page that shows a training run while it goes on, on this machine alone. It is told what changes and reads the run's metrics
- * from their file; when it is closed, whoever watches is told the last of it first.
+ * A web page that shows the progress of a training run, on localhost only. It reads the run's metrics from their file.
  */
 public final class RunPage implements AutoCloseable {
-    private static final Duration LOOK = Duration.ofMillis(500);
-    private static final Duration LAST_WRITES = Duration.ofSeconds(2);
-    private static final int WATCHERS = 32;
+    private static final Duration POLL_INTERVAL = Duration.ofMillis(500);
+    private static final Duration CLOSE_GRACE = Duration.ofSeconds(2);
+    private static final int MAX_WATCHERS = 32;
 
-    private final LiveFeed feed = new LiveFeed(LOOK);
+    private final LiveFeed feed = new LiveFeed(POLL_INTERVAL);
     private final HttpServer server;
 
     private RunPage(int port, String script, Clock clock, Supplier<String> ids) throws IOException {
         List<ApiRoute> routes = new ArrayList<>(PageRoutes.ofRun(script).routes());
-        routes.add(new ApiRoute("GET", "/run", Api.NATIVE, Weight.WORK, feed::stream));
+        routes.add(new ApiRoute("GET", "/run", Api.NATIVE, Execution.GENERATION, feed::stream));
         Router router = new Router(
                 routes,
                 new AccessControl(List.of()),
-                WATCHERS,
+                MAX_WATCHERS,
                 EventLog.silent(),
                 ids,
                 Router.RejectionCounter.UNCOUNTED);
@@ -49,11 +48,11 @@ public final class RunPage implements AutoCloseable {
     }
 
     /**
-     * Listens.
+     * Starts the server.
      *
-     * @param port 0 for a free one
-     * @param script that lays a run out
-     * @param ids of requests
+     * @param port 0 for any free port
+     * @param script JavaScript that renders a run
+     * @param ids generates correlation ids
      */
     public static RunPage start(int port, String script, Clock clock, Supplier<String> ids) throws IOException {
         return new RunPage(port, script, clock, ids);
@@ -63,12 +62,12 @@ public final class RunPage implements AutoCloseable {
         return URI.create("http://127.0.0.1:" + server.port());
     }
 
-    /** Says something of the run; of each name the latest counts. */
+    /** Sets a value of the run; replaces an earlier value of that name. */
     public void set(String name, JsonNode value) {
         feed.set(name, value);
     }
 
-    /** The run has begun, and writes its metrics here. */
+    /** Follows the metrics file of the run. */
     public void follow(Path metrics) {
         feed.follow(metrics);
     }
@@ -76,6 +75,6 @@ public final class RunPage implements AutoCloseable {
     @Override
     public void close() {
         feed.end();
-        server.close(LAST_WRITES);
+        server.close(CLOSE_GRACE);
     }
 }

@@ -31,11 +31,11 @@ import java.util.function.Supplier;
 import java.util.random.RandomGenerator;
 
 /**
- * One model behind HTTP. It listens before there is an engine, so that a load can be watched: {@link #start}, {@link
- * #progress}, {@link #open}; then it serves until somebody asks it to {@link #drain}, over HTTP or here.
+ * Serves one model over HTTP. It listens before the model is loaded, so that {@code /health} reports progress: {@link #start}, {@link
+ * #progress}, {@link #open}; then it serves until {@link #drain} or {@code POST /shutdown}.
  */
 public final class Worker implements AutoCloseable {
-    private static final Duration LAST_WRITES = Duration.ofSeconds(2);
+    private static final Duration CLOSE_GRACE = Duration.ofSeconds(2);
 
     private final WorkerOptions options;
     private final EventLog log;
@@ -64,9 +64,9 @@ public final class Worker implements AutoCloseable {
     }
 
     /**
-     * Listens; {@code /health} answers from now on.
+     * Starts to listen.
      *
-     * @param random for ids and seeds; used by many threads, as {@link java.security.SecureRandom} allows
+     * @param random for ids and seeds; must be thread-safe, such as {@link java.security.SecureRandom}
      */
     public static Worker start(WorkerOptions options, EventLog log, Clock clock, RandomGenerator random)
             throws IOException {
@@ -91,7 +91,7 @@ public final class Worker implements AutoCloseable {
 
     private List<ApiRoute> routes(Clock clock, RandomGenerator random, Supplier<Duration> uptime) {
         List<ApiRoute> all = new ArrayList<>();
-        all.addAll(new LifecycleRoutes(options.workerId(), inference, uptime, this::beginToDrain).routes());
+        all.addAll(new LifecycleRoutes(options.workerId(), inference, uptime, this::startDrain).routes());
         all.addAll(new ExecuteRoutes(inference, log, clock, random::nextLong).routes());
         all.addAll(new CompletionRoutes(inference, clock, random::nextLong, () -> id(random)).routes());
         all.addAll(new ModelRoutes(inference, options.adapterRoot()).routes());
@@ -106,7 +106,7 @@ public final class Worker implements AutoCloseable {
         return HexFormat.of().toHexDigits(random.nextLong()) + HexFormat.of().toHexDigits(random.nextLong());
     }
 
-    /** Method and path of everything it answers. */
+    /** Method and path of each route. */
     public List<String> operations() {
         return routes.stream().map(route -> route.method() + " " + route.path()).toList();
     }
@@ -116,59 +116,58 @@ public final class Worker implements AutoCloseable {
         return URI.create("http://" + (host.contains(":") ? "[" + host + "]" : host) + ":" + server.port());
     }
 
-    /** How much of the model is loaded, 0 to 100. */
+    /** Sets the loading progress in percent. */
     public void progress(int percent) {
         inference.progress(percent);
     }
 
-    /** The model is loaded: serves requests. */
+    /** Starts to serve requests with a loaded model. */
     public void open(InferenceEngine engine) {
         inference.open(engine);
         log.line(LogLevel.INFO, "worker", "ready", engine.card().id())
                 .with("model_ref", engine.card().id())
                 .with("device", engine.card().device())
-                .log("the model is loaded, requests are served");
+                .log("model loaded, serving requests");
     }
 
-    /** Connections that are open, for whoever looks for a leak. */
+    /** Number of open connections. */
     public int connections() {
         return server.connections();
     }
 
-    private void beginToDrain() {
+    private void startDrain() {
         inference.drain();
         Thread.ofPlatform().name("drain").start(this::drain);
     }
 
-    /** Takes no new work, lets running work finish for a while, and ends; returns when that is done. */
+    /** Rejects new requests, waits up to the drain time for running ones, and stops; returns when stopped. */
     public void drain() {
         inference.drain();
         if (draining.compareAndSet(false, true)) {
-            log.line(LogLevel.INFO, "worker", "drain", options.workerId())
-                    .log("shutting down: running requests finish");
+            log.line(LogLevel.INFO, "worker", "drain", options.workerId()).log("draining: running requests finish");
             try {
-                inference.awaitRuns(options.drainTime());
-            } catch (InterruptedException stopped) {
+                inference.awaitInFlight(options.drainTime());
+            } catch (InterruptedException e) {
                 Thread.currentThread().interrupt();
             } finally {
-                server.close(LAST_WRITES);
-                log.line(LogLevel.INFO, "worker", "end", options.workerId()).log("all requests have ended");
+                server.close(CLOSE_GRACE);
+                log.line(LogLevel.INFO, "worker", "end", options.workerId()).log("stopped");
                 ended.countDown();
             }
         }
         await();
     }
 
-    /** Waits until the worker has ended. */
+    /** Waits until the worker has stopped. */
     public void await() {
         try {
             ended.await();
-        } catch (InterruptedException stopped) {
+        } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         }
     }
 
-    /** Ends at once. */
+    /** Stops at once. */
     @Override
     public void close() {
         server.close();

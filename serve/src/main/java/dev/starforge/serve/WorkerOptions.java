@@ -8,15 +8,15 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * How a worker is set up.
+ * Settings of a worker.
  *
- * @param model the name that clients know the model by
- * @param address to listen on; one that other machines reach needs a key
- * @param keys of which a request must have one; none for this machine alone
- * @param requests worked on at once over HTTP; what the engine computes at once is its own business
- * @param timeout of one request
- * @param drainTime that running requests have when the worker ends
- * @param adapterRoot below which adapters may be loaded at run time
+ * @param model model name in the API
+ * @param address address to listen on; any but a loopback address requires a key
+ * @param keys API keys, of which a request must send one; empty serves only local clients
+ * @param requests maximum number of concurrent HTTP requests
+ * @param timeout request timeout
+ * @param drainTime time that running requests have to finish on shutdown
+ * @param adapterRoot folder below which adapters can be loaded at run time
  */
 public record WorkerOptions(
         String workerId,
@@ -35,7 +35,7 @@ public record WorkerOptions(
         }
     }
 
-    /** On 127.0.0.1 for this machine, with the limits that are good for most. */
+    /** Defaults, on 127.0.0.1 without keys. */
     public static WorkerOptions local(String workerId, String model, int port) {
         return new WorkerOptions(
                 workerId,

@@ -66,7 +66,7 @@ final class InfillTest {
         assertThat(request.maxTokens()).isEqualTo(128);
         assertThat(request.sampling().topK()).isEqualTo(40);
         assertThat(request.sampling().topP()).isEqualTo(0.9);
-        assertThat(request.stopTokens())
+        assertThat(request.stop().tokens())
                 .contains(FakeEngine.TOKENIZER.id("<file_sep>").orElseThrow());
     }
 

@@ -3,7 +3,6 @@ package dev.starforge.serve;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.starforge.serve.engine.FinishReason;
-import dev.starforge.serve.engine.GenerationRequest;
 import dev.starforge.serve.engine.ToolFormat;
 import java.time.Duration;
 import java.util.List;
@@ -171,7 +170,7 @@ final class OpenAiTest {
         assertThat(prompt[0]).isEqualTo(FakeEngine.TOKENIZER.id("<fim_prefix>").orElseThrow());
         assertThat(prompt[prompt.length - 1])
                 .isEqualTo(FakeEngine.TOKENIZER.id("<fim_middle>").orElseThrow());
-        assertThat(request.stopTokens())
+        assertThat(request.stop().tokens())
                 .contains(FakeEngine.TOKENIZER.id("<fim_suffix>").orElseThrow());
     }
 
@@ -361,7 +360,7 @@ final class OpenAiTest {
         fixture.post("/v1/completions", "{'prompt':'x','ignore_eos':true}");
         fixture.post("/v1/completions", "{'prompt':'x'}");
         assertThat(fixture.engine.requests)
-                .extracting(GenerationRequest::ignoreEos)
+                .extracting(request -> request.stop().ignoreEos())
                 .containsExactly(true, false);
         assertThat(fixture.post("/v1/completions", "{'prompt':'x','ignore_eos':1}")
                         .status())

@@ -186,6 +186,11 @@ public final class Engine implements AutoCloseable {
             return length;
         }
 
+        /** A copy of the token ids from position {@code from}. */
+        public int[] ids(int from) {
+            return Arrays.copyOfRange(ids, from, length);
+        }
+
         /** Tokens whose keys and values are not computed yet. */
         public int pending() {
             return length - blockTable.length();
@@ -228,6 +233,16 @@ public final class Engine implements AutoCloseable {
         /** The same text once more, to be continued otherwise. */
         public Sequence fork() {
             return new Sequence(this);
+        }
+
+        /** Frees the KV blocks and keeps the token ids, until {@link #resume}. Full blocks stay cached until they are needed. */
+        public void suspend() {
+            blockTable.close();
+        }
+
+        /** Continues after {@link #suspend}; what is not cached any more is pending. */
+        public void resume() {
+            blockTable = pool.open(root(), Arrays.copyOf(ids, length), Math.min(1, length));
         }
 
         /** Gives its blocks back; full ones stay cached for others until they are needed. */

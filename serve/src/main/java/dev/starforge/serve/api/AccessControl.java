@@ -11,9 +11,9 @@ import java.util.Map;
 import java.util.stream.Stream;
 
 /**
- * Who may be heard. With keys, whoever has one; compared by their hashes, in a time that does not depend on where they
- * differ. Without keys, only this machine, and of this machine no web page: a page from anywhere can make a browser send
- * requests to 127.0.0.1, but not without saying so in {@code Origin}, or, with a name that it made point here, in {@code Host}.
+ * Authentication. With keys, a request needs one of them; hashes are compared in constant time. Without keys, only local clients are
+ * served, and no web pages: a page from any site can make a browser send requests to 127.0.0.1, but {@code Origin}, or with DNS
+ * rebinding {@code Host}, names that site.
  */
 public final class AccessControl {
     private static final String BEARER = "bearer ";
@@ -21,23 +21,23 @@ public final class AccessControl {
     private final List<String> keys;
     private final List<String> adminKeys;
 
-    /** @param keys hashes of them are all that is kept; none is no keys */
+    /** @param keys API keys, stored only as hashes; empty for no authentication */
     public AccessControl(List<String> keys) {
         this(keys, List.of());
     }
 
-    /** @param adminKeys the only ones that may change anything; none: whoever is heard may */
+    /** @param adminKeys keys for admin routes; if empty, every authenticated client may call them */
     public AccessControl(List<String> keys, List<String> adminKeys) {
         this.keys = keys.stream().map(Hashes::sha256).toList();
         this.adminKeys = adminKeys.stream().map(Hashes::sha256).toList();
     }
 
-    /** Refuses to open a worker without a key to other machines. */
+    /** Fails if the address is reachable from other machines and there are no keys. */
     public static void checkAddress(InetAddress address, List<String> keys) {
         if (!address.isLoopbackAddress() && keys.isEmpty()) {
             throw new IllegalArgumentException("listen: " + address.getHostAddress()
-                    + " can be reached from other machines, which needs an API key; give --api-key-file (a"
-                    + " pool: api_key_file in its config), or listen on 127.0.0.1");
+                    + " is reachable from other machines, which requires an API key; pass --api-key-file"
+                    + " (for a pool: api_key_file in its config), or listen on 127.0.0.1");
         }
     }
 
@@ -49,15 +49,14 @@ public final class AccessControl {
         }
     }
 
-    /** For what changes the server: where there are keys for that, it takes one of them. */
+    /** Fails unless the request has an admin key, if there are any. */
     void checkAdmin(RequestHead head) {
         if (adminKeys.isEmpty() || adminKeys.contains(tenant(head))) {
             return;
         }
         throw tenant(head).isEmpty()
                 ? unknown("an admin key")
-                : new HttpException(
-                        403, "admin_key_required", "this key may ask for text; this path needs an admin key");
+                : new HttpException(403, "admin_key_required", "this path requires an admin key");
     }
 
     private static HttpException unknown(String expected) {
@@ -68,7 +67,7 @@ public final class AccessControl {
                 Map.of("WWW-Authenticate", "Bearer"));
     }
 
-    /** Whose key a request has, a client's or an admin's; empty without. */
+    /** The hash of the request's key, a client key or an admin key; empty if it has none of them. */
     public String tenant(RequestHead head) {
         String given = head.header("authorization").orElse("");
         boolean bearer = given.regionMatches(true, 0, BEARER, 0, BEARER.length());
@@ -76,7 +75,7 @@ public final class AccessControl {
                 .getBytes(StandardCharsets.US_ASCII);
         String tenant = "";
         for (String key : Stream.concat(keys.stream(), adminKeys.stream()).toList()) {
-            // all of them, whichever it is
+            // compares all keys, for constant time
             tenant = MessageDigest.isEqual(hash, key.getBytes(StandardCharsets.US_ASCII)) ? key : tenant;
         }
         return tenant;
@@ -86,15 +85,16 @@ public final class AccessControl {
         String host = head.header("host").orElse("127.0.0.1");
         if (!isLocal(host)) {
             throw new HttpException(
-                    403, "host_not_allowed", "without an API key the Host must be localhost or an address");
+                    403, "host_not_allowed", "a server without API keys requires a Host of localhost or an IP address");
         }
         String origin = head.header("origin").orElse("http://" + host);
         if (!origin.equals("http://" + host)) {
-            throw new HttpException(403, "origin_not_allowed", "without an API key web pages may not ask");
+            throw new HttpException(
+                    403, "origin_not_allowed", "a server without API keys rejects requests of web pages");
         }
     }
 
-    /** An address, or localhost: names can be made to point anywhere. */
+    /** Returns true for localhost or an IP address; any other name can resolve to 127.0.0.1. */
     private static boolean isLocal(String host) {
         String name = host.replaceFirst(":[0-9]*$", "");
         return name.equalsIgnoreCase("localhost") || name.matches("[0-9.]+") || name.matches("\\[[0-9a-fA-F:.]+]");

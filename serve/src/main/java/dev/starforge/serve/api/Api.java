@@ -6,11 +6,11 @@ import java.nio.charset.StandardCharsets;
 import tools.jackson.databind.node.ArrayNode;
 import tools.jackson.databind.node.ObjectNode;
 
-/** Whose rules a route follows; they differ in how a bad request is answered. */
+/** The API that a route belongs to, which determines the body of error responses. */
 public enum Api {
-    /** Ours: a list of violations. */
+    /** The native API: a list of violations. */
     NATIVE,
-    /** OpenAI's, and of those that answer errors as OpenAI does: one object, whose {@code param} is the first violation. */
+    /** OpenAI's API, and APIs with the same errors: one object, whose {@code param} is the first violation. */
     OPENAI;
 
     byte[] body(InvalidRequestException invalid) {
@@ -43,7 +43,7 @@ public enum Api {
         return bytes(error(failure.status(), failure.code(), failure.text()));
     }
 
-    /** An error as OpenAI writes it. */
+    /** An error object of OpenAI's API. */
     public static ObjectNode error(int status, String code, String message) {
         ObjectNode body = Jackson.object();
         ObjectNode error = body.putObject("error");

@@ -7,7 +7,7 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import tools.jackson.databind.node.ObjectNode;
 
-/** A request on its route. */
+/** One HTTP request on its route, and its response. */
 public final class Call {
     public static final String CORRELATION = "X-Correlation-ID";
 
@@ -17,9 +17,9 @@ public final class Call {
     private final String correlation;
     private volatile int status;
 
-    Call(Exchange exchange, String rest, String tenant, String correlation) {
+    Call(Exchange exchange, String pathParameter, String tenant, String correlation) {
         this.exchange = exchange;
-        this.pathParameter = rest;
+        this.pathParameter = pathParameter;
         this.tenant = tenant;
         this.correlation = correlation;
     }
@@ -28,7 +28,7 @@ public final class Call {
         return RequestFields.of(exchange.body());
     }
 
-    /** The request as it came, for whoever passes it on. */
+    /** The request line and headers, for relaying. */
     public RequestHead head() {
         return exchange.head();
     }
@@ -37,7 +37,7 @@ public final class Call {
         return exchange.body();
     }
 
-    /** What stands for {@code {id}} in the path. */
+    /** The part of the path that {@code {id}} matches. */
     public String pathParameter() {
         return pathParameter;
     }
@@ -50,7 +50,7 @@ public final class Call {
         return correlation;
     }
 
-    /** The status of the answer; 0 before there is one. */
+    /** The status of the response; 0 before it begins. */
     int status() {
         return status;
     }
@@ -72,7 +72,7 @@ public final class Call {
         exchange.respond(code, type, body);
     }
 
-    /** Begins a stream of server-sent events that somebody else writes. */
+    /** Begins a stream of server-sent events, for raw writes. */
     public ResponseStream eventStream() throws IOException {
         status = 200;
         exchange.header("Cache-Control", "no-cache");
@@ -95,7 +95,7 @@ public final class Call {
         };
     }
 
-    /** Server-sent events that have data only. */
+    /** Server-sent events with only a data field. */
     public interface Events {
         void send(String data) throws IOException;
 

@@ -4,10 +4,10 @@ import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.node.MissingNode;
 
 /**
- * One thing wrong with a request.
+ * One violated constraint of a request.
  *
- * @param constraint what was expected
- * @param value what came, where that is a number or a flag; texts are never said back, a prompt may be among them
+ * @param constraint the expected value
+ * @param value the actual value if it is a number or boolean; strings are never returned, they may contain a prompt
  */
 public record FieldViolation(String field, String constraint, JsonNode value) {
     public FieldViolation(String field, String constraint) {

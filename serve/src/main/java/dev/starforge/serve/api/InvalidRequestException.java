@@ -3,7 +3,7 @@ package dev.starforge.serve.api;
 import java.util.List;
 import java.util.stream.Collectors;
 
-/** A request that cannot be met as it stands, with everything that is wrong with it. */
+/** An invalid request, with all its violations. */
 public final class InvalidRequestException extends RuntimeException {
     private static final long serialVersionUID = 1;
 
@@ -14,7 +14,7 @@ public final class InvalidRequestException extends RuntimeException {
         this("invalid_request", violations);
     }
 
-    /** @param code a word for programs, {@code context_length_exceeded} */
+    /** @param code machine-readable, such as {@code context_length_exceeded} */
     public InvalidRequestException(String code, List<FieldViolation> violations) {
         super(violations.stream().map(FieldViolation::message).collect(Collectors.joining("; ")), null, false, false);
         this.code = code;

@@ -13,14 +13,14 @@ import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.json.JsonMapper;
 
 /**
- * The fields of a request, read one by one; what is wrong with them is gathered, and {@link #check} says all of it at once.
- * A field that is wrong reads as its default meanwhile. A field that is null is a field that is not there, as clients mean it.
+ * Reads the fields of a JSON request body and collects violations; {@link #check} throws all of them at once. An invalid field reads as
+ * its default until then. A null field counts as absent.
  */
 public final class RequestFields {
-    private static final int DEEPEST = 64;
+    private static final int MAX_DEPTH = 64;
     private static final JsonMapper JSON = JsonMapper.builder(JsonFactory.builder()
                     .streamReadConstraints(StreamReadConstraints.builder()
-                            .maxNestingDepth(DEEPEST)
+                            .maxNestingDepth(MAX_DEPTH)
                             .maxNumberLength(64)
                             .build())
                     .build())
@@ -35,13 +35,13 @@ public final class RequestFields {
         this.node = node;
     }
 
-    /** The fields of a body, which must be one JSON object. */
+    /** Parses a body, which must be one JSON object. */
     public static RequestFields of(byte[] body) {
         JsonNode node;
         try {
             node = JSON.readTree(body);
-        } catch (JacksonException failure) {
-            throw InvalidRequestException.of("body", "a JSON object; what came is not JSON, or nests too deeply");
+        } catch (JacksonException e) {
+            throw InvalidRequestException.of("body", "a JSON object; the body is not JSON, or is nested too deeply");
         }
         if (!node.isObject()) {
             throw InvalidRequestException.of("body", "a JSON object");
@@ -54,12 +54,12 @@ public final class RequestFields {
         return !node.path(name).isMissingNode() && !node.path(name).isNull();
     }
 
-    /** The field as it stands, missing if it is not there. */
+    /** The raw field; a missing node if it is absent. */
     public JsonNode node(String name) {
         return has(name) ? node.path(name) : node.path(name + "\0");
     }
 
-    /** The fields of a field; none when it is not there or no object. */
+    /** The fields of a nested object; empty if it is absent or not an object. */
     public RequestFields section(String name) {
         if (has(name) && !node.path(name).isObject()) {
             violate(name, "an object");
@@ -71,54 +71,54 @@ public final class RequestFields {
         violations.add(new FieldViolation(field, constraint, node.path(field)));
     }
 
-    public String string(String name, String otherwise) {
+    public String string(String name, String defaultValue) {
         if (has(name) && !node.path(name).isString()) {
             violate(name, "a string");
         }
-        return node.path(name).isString() ? node.path(name).stringValue() : otherwise;
+        return node.path(name).isString() ? node.path(name).stringValue() : defaultValue;
     }
 
-    /** A text that must be there, of so many characters at most. */
-    public String requireString(String name, int longest) {
+    /** A required string of 1 to {@code maxLength} characters. */
+    public String requireString(String name, int maxLength) {
         String text = string(name, "");
-        if (!has(name) || node.path(name).isString() && (text.isEmpty() || text.length() > longest)) {
-            violate(name, "a string of 1 to " + longest + " characters");
+        if (!has(name) || node.path(name).isString() && (text.isEmpty() || text.length() > maxLength)) {
+            violate(name, "a string of 1 to " + maxLength + " characters");
         }
         return text;
     }
 
-    public boolean flag(String name, boolean otherwise) {
+    public boolean flag(String name, boolean defaultValue) {
         if (has(name) && !node.path(name).isBoolean()) {
             violate(name, "true or false");
         }
-        return node.path(name).isBoolean() ? node.path(name).booleanValue() : otherwise;
+        return node.path(name).isBoolean() ? node.path(name).booleanValue() : defaultValue;
     }
 
-    /** A number, whose range somebody else knows. */
-    public double number(String name, double otherwise) {
+    /** A finite number; the caller checks its range. */
+    public double number(String name, double defaultValue) {
         if (!has(name)) {
-            return otherwise;
+            return defaultValue;
         }
         JsonNode value = node.path(name);
         if (!value.isNumber() || !Double.isFinite(value.doubleValue())) {
             violate(name, "a number");
-            return otherwise;
+            return defaultValue;
         }
         return value.doubleValue();
     }
 
-    /** A whole number within a range, both ends included. */
-    public long integer(String name, long least, long most, long otherwise) {
+    /** An integer from {@code min} to {@code max}. */
+    public long integer(String name, long min, long max, long defaultValue) {
         if (!has(name)) {
-            return otherwise;
+            return defaultValue;
         }
         JsonNode value = node.path(name);
         if (!value.isIntegralNumber()
                 || !value.canConvertToLong()
-                || value.longValue() < least
-                || value.longValue() > most) {
-            violate(name, "a whole number from " + least + " to " + most);
-            return otherwise;
+                || value.longValue() < min
+                || value.longValue() > max) {
+            violate(name, "an integer from " + min + " to " + max);
+            return defaultValue;
         }
         return value.longValue();
     }
@@ -137,14 +137,14 @@ public final class RequestFields {
         return items.stream().map(JsonNode::stringValue).toList();
     }
 
-    /** Refuses fields that nobody has asked for. */
+    /** Adds a violation for each field that was not read. */
     public void rejectUnknown() {
         node.propertyNames().stream().filter(name -> !known.contains(name)).forEach(name -> {
-            String meant = ClosestName.name(name, known)
+            String suggestion = ClosestName.name(name, known)
                     .map(near -> "; did you mean " + near + "?")
                     .orElse("");
             String shown = name.length() <= 64 ? name : name.substring(0, 64) + "...";
-            violations.add(new FieldViolation(shown, "no such field" + meant));
+            violations.add(new FieldViolation(shown, "no such field" + suggestion));
         });
     }
 
@@ -152,7 +152,7 @@ public final class RequestFields {
         violations.addAll(more);
     }
 
-    /** Fails with everything that is wrong so far. */
+    /** Throws if there are violations. */
     public void check() {
         if (!violations.isEmpty()) {
             throw new InvalidRequestException(violations);

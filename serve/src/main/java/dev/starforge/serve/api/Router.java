@@ -1,6 +1,5 @@
 package dev.starforge.serve.api;
 
-import dev.starforge.serve.api.ApiRoute.Weight;
 import dev.starforge.serve.http.Exchange;
 import dev.starforge.serve.http.Handler;
 import dev.starforge.serve.http.HttpException;
@@ -19,21 +18,21 @@ import java.util.concurrent.Semaphore;
 import java.util.function.Supplier;
 import java.util.stream.Collectors;
 
-/** From a request to its route, with what all routes have in common: access, concurrency, correlation, errors, a line of log. */
+/** Dispatches requests to routes: authentication, request limit, correlation ids, error responses and the access log. */
 public final class Router implements Handler {
     private final List<ApiRoute> routes;
     private final AccessControl access;
-    private final Semaphore places;
+    private final Semaphore permits;
     private final EventLog log;
     private final Supplier<String> ids;
-    private final RejectionCounter refusals;
+    private final RejectionCounter rejections;
     private final ExecutorService workers = Executors.newCachedThreadPool(
             Thread.ofPlatform().name("request ", 0).daemon().factory());
 
     /**
-     * @param requests worked on at once; health and metrics do not count
-     * @param ids for requests that bring none
-     * @param refusals told of each request that was not served
+     * @param requests maximum number of concurrent requests; only routes with {@link Execution#isLimited} count
+     * @param ids generates correlation ids for requests without one
+     * @param rejections counts requests that were not served
      */
     public Router(
             List<ApiRoute> routes,
@@ -41,16 +40,16 @@ public final class Router implements Handler {
             int requests,
             EventLog log,
             Supplier<String> ids,
-            RejectionCounter refusals) {
+            RejectionCounter rejections) {
         this.routes = List.copyOf(routes);
         this.access = access;
-        this.places = new Semaphore(requests);
+        this.permits = new Semaphore(requests);
         this.log = log;
         this.ids = ids;
-        this.refusals = refusals;
+        this.rejections = rejections;
     }
 
-    /** Counts what was not served. */
+    /** Counts requests that were not served. */
     public interface RejectionCounter {
         RejectionCounter UNCOUNTED = new RejectionCounter() {
             @Override
@@ -62,40 +61,41 @@ public final class Router implements Handler {
 
         void invalid();
 
-        /** Too many at once. */
+        /** The request limit was reached. */
         void rejected();
     }
 
     @Override
     public Permit admit(RequestHead head) {
-        if (routes.stream().noneMatch(route -> route.weight() == Weight.OPEN && route.matches(head.path()))) {
+        if (routes.stream().noneMatch(route -> route.auth() == Auth.PUBLIC && route.matches(head.path()))) {
             access.check(head);
         }
-        Weight weight = route(head).weight();
-        if (weight == Weight.ADMIN) {
+        ApiRoute route = route(head);
+        if (route.auth() == Auth.ADMIN) {
             access.checkAdmin(head);
         }
-        if (weight != Weight.WORK && weight != Weight.RELAY) {
+        if (!route.execution().isLimited()) {
             return () -> {};
         }
-        if (!places.tryAcquire()) {
-            refusals.rejected();
-            throw new HttpException(429, "too_many_requests", "too many requests at once", Map.of("Retry-After", "1"));
+        if (!permits.tryAcquire()) {
+            rejections.rejected();
+            throw new HttpException(
+                    429, "too_many_requests", "too many concurrent requests", Map.of("Retry-After", "1"));
         }
-        return places::release;
+        return permits::release;
     }
 
     private ApiRoute route(RequestHead head) {
-        List<ApiRoute> there =
+        List<ApiRoute> matching =
                 routes.stream().filter(route -> route.matches(head.path())).toList();
-        if (there.isEmpty()) {
-            throw new HttpException(404, "not_found", "no such path; see docs/api.md for those there are");
+        if (matching.isEmpty()) {
+            throw new HttpException(404, "not_found", "no such path; docs/api.md lists all paths");
         }
         Optional<ApiRoute> route =
-                there.stream().filter(each -> each.answers(head.method())).findFirst();
-        String allowed = there.stream().map(ApiRoute::method).collect(Collectors.joining(", "));
-        return route.orElseThrow(() ->
-                new HttpException(405, "method_not_allowed", "this path takes " + allowed, Map.of("Allow", allowed)));
+                matching.stream().filter(each -> each.answers(head.method())).findFirst();
+        String allowed = matching.stream().map(ApiRoute::method).collect(Collectors.joining(", "));
+        return route.orElseThrow(() -> new HttpException(
+                405, "method_not_allowed", "this path supports " + allowed, Map.of("Allow", allowed)));
     }
 
     @Override
@@ -106,18 +106,18 @@ public final class Router implements Handler {
         exchange.header(Call.CORRELATION, call.correlation());
         long begin = System.nanoTime();
         try {
-            if (route.weight().isQuick() || route.weight() == Weight.RELAY) {
-                answer(route, exchange, call);
-            } else {
+            if (route.execution().needsPlatformThread()) {
                 onPlatformThread(() -> answer(route, exchange, call));
+            } else {
+                answer(route, exchange, call);
             }
         } finally {
-            LogLevel level = route.weight().isQuick() ? LogLevel.DEBUG : LogLevel.INFO;
+            LogLevel level = route.execution() == Execution.INLINE ? LogLevel.DEBUG : LogLevel.INFO;
             log.line(level, "http", "answered", head.method() + " " + route.path())
                     .with("correlation_id", call.correlation())
                     .with("status", call.status())
                     .with("duration_ms", (System.nanoTime() - begin) / 1_000_000)
-                    .log(head.method() + " " + route.path() + " was answered with " + call.status());
+                    .log(head.method() + " " + route.path() + ": status " + call.status());
         }
     }
 
@@ -135,12 +135,12 @@ public final class Router implements Handler {
                     .get();
         } catch (ExecutionException failure) {
             switch (failure.getCause()) {
-                case IOException gone -> throw gone;
-                case RuntimeException wrong -> throw wrong;
-                case Error fatal -> throw fatal;
+                case IOException e -> throw e;
+                case RuntimeException e -> throw e;
+                case Error e -> throw e;
                 case null, default -> throw new IllegalStateException(failure);
             }
-        } catch (InterruptedException stopped) {
+        } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         }
     }
@@ -149,20 +149,20 @@ public final class Router implements Handler {
         try {
             route.action().answer(call);
         } catch (InvalidRequestException invalid) {
-            refusals.invalid();
+            rejections.invalid();
             call.respond(400, "application/json", route.api().body(invalid));
         } catch (HttpException failure) {
             failure.headers().forEach(exchange::header);
             call.respond(failure.status(), "application/json", Api.body(failure));
-        } catch (RuntimeException | InterruptedException | StackOverflowError wrong) {
+        } catch (RuntimeException | InterruptedException | StackOverflowError e) {
             log.line(LogLevel.ERROR, "http", "failed", route.path())
                     .with("correlation_id", call.correlation())
-                    .with("error_kind", wrong.getClass().getSimpleName())
-                    .log("a request failed inside: " + wrong.getMessage());
+                    .with("error_kind", e.getClass().getSimpleName())
+                    .log("internal error: " + e.getMessage());
             if (exchange.isAnswered()) {
-                throw new IOException("the answer broke off", wrong);
+                throw new IOException("the response was cut off", e);
             }
-            call.respond(500, Api.error(500, "internal_error", "the request failed inside the server"));
+            call.respond(500, Api.error(500, "internal_error", "internal server error"));
         }
     }
 
@@ -174,7 +174,7 @@ public final class Router implements Handler {
                 .with("correlation_id", headers.getOrDefault(Call.CORRELATION, ""))
                 .with("status", failure.status())
                 .with("error_kind", failure.code())
-                .log("a request was refused: " + failure.text());
+                .log("request rejected: " + failure.text());
         return new ErrorResponse(Api.body(failure), headers);
     }
 
@@ -183,11 +183,11 @@ public final class Router implements Handler {
         log.line(LogLevel.WARN, "http", "refused", "connection")
                 .with("status", failure.status())
                 .with("error_kind", failure.code())
-                .log("a request was refused: " + failure.text());
+                .log("request rejected: " + failure.text());
         return new ErrorResponse(Api.body(failure), Map.of());
     }
 
-    /** The client's own id where it has one that may stand in a header and a log. */
+    /** The client's correlation id, if it is printable ASCII of at most 128 characters; else a new one. */
     private String correlation(RequestHead head) {
         return head.header("x-correlation-id")
                 .filter(id -> id.length() <= 128 && id.chars().allMatch(c -> c > ' ' && c < 127))

@@ -2,5 +2,5 @@ package dev.starforge.serve.engine;
 
 import java.time.Instant;
 
-/** A LoRA adapter that requests can name. */
+/** A loaded LoRA adapter. */
 public record AdapterCard(String name, Instant loaded) {}

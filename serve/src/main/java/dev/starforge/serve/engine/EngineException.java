@@ -2,20 +2,20 @@ package dev.starforge.serve.engine;
 
 import java.time.Duration;
 
-/** What an engine does not take in; the message is for the client. */
+/** The engine rejected a request. The message is sent to the client. */
 public final class EngineException extends RuntimeException {
     private static final long serialVersionUID = 1;
 
     public enum EngineErrorKind {
-        /** Later it may fit. */
+        /** A retry may succeed. */
         QUEUE_FULL,
-        /** The prompt and what is to follow need more context or KV memory than there is. */
+        /** Prompt and max_tokens exceed the context or the KV cache. */
         NEVER_FITS,
         UNKNOWN_ADAPTER,
         ADAPTER_EXISTS,
-        /** Files that are no adapter of this model, or no more room for one. */
+        /** The files are not an adapter of this model, or no adapter slot is free. */
         ADAPTER_UNUSABLE,
-        /** The engine has failed, and will not answer again. */
+        /** The engine has stopped after a failure. */
         DEAD
     }
 
@@ -26,7 +26,7 @@ public final class EngineException extends RuntimeException {
         this(kind, message, Duration.ofSeconds(1));
     }
 
-    /** @param retryAfter a guess of when it is worth asking again */
+    /** @param retryAfter when a retry may succeed */
     public EngineException(EngineErrorKind kind, String message, Duration retryAfter) {
         super(message, null, false, false);
         this.kind = kind;

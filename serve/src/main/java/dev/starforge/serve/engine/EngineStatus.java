@@ -1,17 +1,17 @@
 package dev.starforge.serve.engine;
 
 /**
- * An engine at a moment.
+ * Snapshot of an engine.
  *
- * @param alive whether it still computes; a dead one answers nothing any more
- * @param running sequences in the next step
+ * @param alive false after a failure
+ * @param running sequences in the batch
  * @param waiting sequences in the queue
- * @param freeSlots sequences that could still join the next step
+ * @param freeSlots sequences that can still join the batch
  * @param kvUsage share of the KV blocks in use, 0 to 1
- * @param memoryBytes of the device in use
- * @param prefixQueries tokens of prompts that were looked up in the prefix cache, ever
- * @param prefixHits of these the ones that were there
- * @param preemptions sequences that lost their KV blocks to others and were computed again, ever
+ * @param memoryBytes device memory in use
+ * @param prefixQueries total prompt tokens looked up in the prefix cache
+ * @param prefixHits total prompt tokens found in the prefix cache
+ * @param preemptions total sequences that were preempted and recomputed
  */
 public record EngineStatus(
         boolean alive,

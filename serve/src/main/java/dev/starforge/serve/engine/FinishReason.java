@@ -2,20 +2,18 @@ package dev.starforge.serve.engine;
 
 import dev.starforge.model.generate.StopReason;
 
-/** How a sequence ended. */
+/** Why the engine stopped generating a sequence. */
 public sealed interface FinishReason {
     /**
-     * By itself, or because its sink had enough, which is {@link StopReason#STOP_SEQUENCE}.
+     * Generation stopped as requested. {@link StopReason#STOP_SEQUENCE} means that the sink accepted no more tokens.
      *
-     * @param cachedTokens of the prompt that were found in the prefix cache
+     * @param cachedTokens prompt tokens found in the prefix cache
      */
     record Completed(StopReason reason, int cachedTokens) implements FinishReason {}
 
     record Cancelled() implements FinishReason {}
 
-    /**
-     * @param message for the log, not for the client
-     */
+    /** @param message for the log; not sent to the client */
     record EngineFailed(FailureKind kind, String message) implements FinishReason {}
 
     enum FailureKind {

@@ -3,10 +3,10 @@ package dev.starforge.serve.engine;
 import java.util.List;
 
 /**
- * A token of a text.
+ * A generated token.
  *
- * @param logprob of the model's own distribution, before temperature and the rest; 0 unless asked for
- * @param top the most likely tokens in order, as many as were asked for
+ * @param logprob log probability before temperature and other samplers; 0 unless requested
+ * @param top the most likely tokens, in order, as many as requested
  */
 public record GeneratedToken(int id, float logprob, List<TopLogprob> top) {
     public GeneratedToken {

@@ -5,45 +5,44 @@ import java.util.List;
 import java.util.concurrent.CompletableFuture;
 
 /**
- * What serves tokens: a model on a device, and whatever decides which sequences the next step computes. HTTP knows nothing
- * else of it. Called by many threads; every method returns without waiting for the device, but for the loading of adapters.
+ * A model on a device with its scheduler; all that the HTTP APIs know of it. Thread-safe. No method waits for the device, except
+ * loading and unloading adapters.
  */
 public interface InferenceEngine {
     ModelCard card();
 
-    /** How it is at this moment; asked by every health check. */
     EngineStatus status();
 
     /**
-     * Takes a sequence in; its tokens and its end go to the sink, on the engine's own thread.
+     * Submits a sequence; the sink receives its tokens and its end on the engine's thread.
      *
-     * @throws EngineException when the queue is full, when the request could never fit, or when it names an unknown adapter
+     * @throws EngineException if the queue is full, the request can never fit, or the adapter is unknown
      */
     SequenceHandle submit(GenerationRequest request, TokenSink sink);
 
     /**
-     * For each text the mean of the last hidden states, of length 1 (L2). Cancelling the future cancels the work.
+     * Computes an embedding for each input: the L2-normalized mean of the last hidden states. Cancelling the future cancels the request.
      *
      * @throws EngineException as {@link #submit}
      */
-    CompletableFuture<List<float[]>> embed(List<int[]> texts, String adapter);
+    CompletableFuture<List<float[]>> embed(List<int[]> inputs, String adapter);
 
-    /** Whether there is room for adapters at all. */
+    /** Returns true if the engine has adapter slots. */
     boolean takesAdapters();
 
     List<AdapterCard> adapters();
 
     /**
-     * Loads a LoRA adapter that requests can name from then on.
+     * Loads a LoRA adapter.
      *
-     * @throws EngineException when the name is taken, there is no room for one more, or the files are no adapter of this model
+     * @throws EngineException if the name is taken, no slot is free, or the files are not an adapter of this model
      */
     void loadAdapter(String name, Path folder);
 
     /**
-     * Takes an adapter away once the sequences that use it have ended.
+     * Unloads an adapter. Running sequences keep using it.
      *
-     * @throws EngineException when nobody knows it
+     * @throws EngineException if no adapter has this name
      */
     void unloadAdapter(String name);
 }

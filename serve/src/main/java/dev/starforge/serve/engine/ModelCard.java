@@ -6,14 +6,14 @@ import java.time.Instant;
 import java.util.Optional;
 
 /**
- * The model of an engine, as clients are told of it, and the parts of it that are text.
+ * The metadata of a model, with its tokenizer and chat template.
  *
- * @param id the name that requests and answers have for it
- * @param quantization of its weights, such as {@code Q4_K}
- * @param vocabulary number of token ids
- * @param context the longest sequence, prompt and answer together
- * @param toolFormat how it calls tools, by its chat template
- * @param device in words, {@code cpu} or {@code cuda:0}
+ * @param id model name in the API
+ * @param quantization weight type, such as {@code Q4_K}
+ * @param vocabulary vocabulary size
+ * @param context maximum sequence length, prompt and completion
+ * @param toolFormat format of tool calls, from the chat template
+ * @param device such as {@code cpu} or {@code cuda:0}
  */
 public record ModelCard(
         String id,

@@ -1,8 +1,8 @@
 package dev.starforge.serve.engine;
 
-/** A sequence in the engine. */
+/** Cancels a submitted sequence. */
 @FunctionalInterface
 public interface SequenceHandle {
-    /** Ends it after the step under way at the latest, and gives its KV blocks back. Returns at once; again is no error. */
+    /** Ends the sequence after the current step at the latest and frees its KV blocks. Returns at once; idempotent. */
     void cancel();
 }

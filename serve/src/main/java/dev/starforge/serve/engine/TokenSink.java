@@ -1,15 +1,15 @@
 package dev.starforge.serve.engine;
 
-/** Where a sequence goes. Called on the engine's thread, which serves everybody: it must not wait. */
+/** Receives the tokens of one sequence. Called on the engine's thread, which serves all sequences: must not block. */
 public interface TokenSink {
     /**
-     * A token, as soon as it is chosen: before the next is computed, or while a device that is asynchronous computes it. An
-     * end-of-text token is no token of the text, and does not come here.
+     * Receives a token as soon as it is sampled: before the next step, or while an asynchronous device computes it. End-of-text
+     * tokens are not passed.
      *
-     * @return false when the text is to end here; {@link #end} then follows
+     * @return false to stop generation; {@link #end} follows
      */
     boolean token(GeneratedToken token);
 
-    /** The last call, exactly once. */
-    void end(FinishReason ending);
+    /** Called exactly once, last. */
+    void end(FinishReason reason);
 }

@@ -1,15 +1,15 @@
 package dev.starforge.serve.engine;
 
-/** How a family of models writes that it calls a tool. */
+/** How a model family writes tool calls. */
 public enum ToolFormat {
-    /** It does not, or not in a way that is known here. */
+    /** No tool calls, or an unknown format. */
     NONE,
-    /** {@code <tool_call>{"name": ..., "arguments": ...}</tool_call>}, as often as need be. */
+    /** {@code <tool_call>{"name": ..., "arguments": ...}</tool_call>}, any number of times. */
     QWEN,
-    /** The whole answer is {@code {"name": ..., "parameters": ...}}. */
+    /** The whole completion is {@code {"name": ..., "parameters": ...}}. */
     LLAMA3;
 
-    /** That of a chat template, by what it tells the model to write. */
+    /** The format that a chat template instructs the model to use. */
     public static ToolFormat of(String template) {
         if (!template.contains("tools")) {
             return NONE;

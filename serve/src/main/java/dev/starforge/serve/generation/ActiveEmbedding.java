@@ -12,38 +12,38 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 
-/** The texts of one request on their way to vectors. */
+/** An embedding request in the engine. */
 public final class ActiveEmbedding implements InFlightWork, AutoCloseable {
     private final CompletableFuture<List<float[]>> result;
     private final WorkerMetrics metrics;
-    private final Runnable whenClosed;
+    private final Runnable onClose;
     private final long begin = System.nanoTime();
     private final long deadline;
 
     ActiveEmbedding(
-            CompletableFuture<List<float[]>> result, Duration timeout, WorkerMetrics metrics, Runnable whenClosed) {
+            CompletableFuture<List<float[]>> result, Duration timeout, WorkerMetrics metrics, Runnable onClose) {
         this.result = result;
         this.metrics = metrics;
-        this.whenClosed = whenClosed;
+        this.onClose = onClose;
         deadline = begin + timeout.toNanos();
     }
 
-    /** Waits for all of them, as long as a request may take. */
+    /** Waits for the vectors, up to the request timeout. */
     public List<float[]> await() throws InterruptedException {
         try {
             List<float[]> vectors = result.get(deadline - System.nanoTime(), TimeUnit.NANOSECONDS);
             ended(RequestOutcome.OK, "stop");
             return vectors;
-        } catch (TimeoutException late) {
+        } catch (TimeoutException e) {
             ended(RequestOutcome.TIMEOUT, "abort");
             throw failure(GenerationError.TIMEOUT);
-        } catch (CancellationException gone) {
+        } catch (CancellationException e) {
             ended(RequestOutcome.CANCELLED, "abort");
             throw failure(GenerationError.CANCELLED);
         } catch (ExecutionException failed) {
             ended(RequestOutcome.FAILED, "abort");
-            throw failed.getCause() instanceof EngineException refusal
-                    ? InferenceService.answer(refusal)
+            throw failed.getCause() instanceof EngineException rejection
+                    ? InferenceService.toClientError(rejection)
                     : failure(GenerationError.INFERENCE_FAILED);
         }
     }
@@ -52,8 +52,8 @@ public final class ActiveEmbedding implements InFlightWork, AutoCloseable {
         metrics.ended(outcome, reason, Duration.ofNanos(System.nanoTime() - begin));
     }
 
-    private static HttpException failure(GenerationError code) {
-        return new HttpException(code.status(), code.name(), code.message());
+    private static HttpException failure(GenerationError error) {
+        return new HttpException(error.status(), error.name(), error.message());
     }
 
     @Override
@@ -64,6 +64,6 @@ public final class ActiveEmbedding implements InFlightWork, AutoCloseable {
     @Override
     public void close() {
         cancel();
-        whenClosed.run();
+        onClose.run();
     }
 }

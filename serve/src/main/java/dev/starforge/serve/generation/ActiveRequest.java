@@ -1,5 +1,6 @@
 package dev.starforge.serve.generation;
 
+import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.BlockingQueue;
@@ -8,21 +9,21 @@ import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 
 /**
- * The sequences of one request under way. What happens waits in a queue for the one thread that writes the answer: a client
- * that reads slowly delays its own answer only, and what it can pile up is bounded by the tokens that it asked for.
+ * The running sequences of one request. Their events wait in a queue for the thread that writes the response: a client that reads
+ * slowly delays only its own response, and max_tokens bounds the queue.
  */
 public final class ActiveRequest implements InFlightWork, AutoCloseable {
     private final BlockingQueue<GenerationEvent> events = new LinkedBlockingQueue<>();
     private final List<TokenStream> sequences = new CopyOnWriteArrayList<>();
     private final long deadline;
-    private final Runnable whenClosed;
+    private final Runnable onClose;
 
-    ActiveRequest(Duration timeout, Runnable whenClosed) {
+    ActiveRequest(Duration timeout, Runnable onClose) {
         deadline = System.nanoTime() + timeout.toNanos();
-        this.whenClosed = whenClosed;
+        this.onClose = onClose;
     }
 
-    void happened(GenerationEvent event) {
+    void publish(GenerationEvent event) {
         events.add(event);
     }
 
@@ -30,13 +31,31 @@ public final class ActiveRequest implements InFlightWork, AutoCloseable {
         sequences.add(sequence);
     }
 
-    /** How many sequences there are. */
+    /** Number of sequences. */
     public int size() {
         return sequences.size();
     }
 
-    /** The next thing that happens; when the request has taken too long, that is its end. */
-    public GenerationEvent next() throws InterruptedException {
+    /** Passes all events to the writer; returns when every sequence has finished or one has failed. */
+    public void writeTo(GenerationWriter writer) throws IOException, InterruptedException {
+        for (int open = size(); open > 0; ) {
+            switch (next()) {
+                case GenerationEvent.Delta delta -> writer.delta(delta);
+                case GenerationEvent.Finished finished -> {
+                    writer.finished(finished);
+                    open--;
+                }
+                case GenerationEvent.Failed failed -> {
+                    writer.failed(failed);
+                    open = 0;
+                }
+            }
+        }
+        writer.complete();
+    }
+
+    /** Waits for the next event. At the deadline the request fails with {@link GenerationError#TIMEOUT}. */
+    private GenerationEvent next() throws InterruptedException {
         GenerationEvent event = events.poll(deadline - System.nanoTime(), TimeUnit.NANOSECONDS);
         if (event != null) {
             return event;
@@ -50,14 +69,14 @@ public final class ActiveRequest implements InFlightWork, AutoCloseable {
         abort(GenerationError.CANCELLED);
     }
 
-    private void abort(GenerationError code) {
-        sequences.forEach(sequence -> sequence.abort(code));
+    private void abort(GenerationError error) {
+        sequences.forEach(sequence -> sequence.abort(error));
     }
 
-    /** Whoever started a run ends it, in whatever way its answer ended. */
+    /** Cancels what still runs; called when the response has ended. */
     @Override
     public void close() {
         cancel();
-        whenClosed.run();
+        onClose.run();
     }
 }

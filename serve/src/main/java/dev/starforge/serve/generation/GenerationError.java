@@ -1,9 +1,9 @@
 package dev.starforge.serve.generation;
 
-/** Why a sequence did not end by itself, as clients are told. */
+/** Why a sequence failed, as reported to clients. */
 public enum GenerationError {
     CANCELLED(503, "the request was cancelled", true),
-    TIMEOUT(504, "the request took longer than it may", true),
+    TIMEOUT(504, "the request timed out", true),
     OUT_OF_MEMORY(503, "the device has no memory left for this request", true),
     INFERENCE_FAILED(500, "the model could not compute this request", false);
 
@@ -17,7 +17,7 @@ public enum GenerationError {
         this.retriable = retriable;
     }
 
-    /** Of an answer that has not begun. */
+    /** The HTTP status if the response has not begun. */
     public int status() {
         return status;
     }

@@ -1,7 +1,6 @@
 package dev.starforge.serve.generation;
 
-/** What a request has the engine do, and what a worker that drains waits for. */
+/** Engine work of one request; a draining worker waits for it. */
 sealed interface InFlightWork permits ActiveRequest, ActiveEmbedding {
-    /** Ends it now. */
     void cancel();
 }

@@ -1,6 +1,6 @@
 package dev.starforge.serve.generation;
 
-import dev.starforge.model.generate.StopStrings;
+import dev.starforge.text.tokenizer.CompletionStream;
 import dev.starforge.serve.api.FieldViolation;
 import dev.starforge.serve.api.InvalidRequestException;
 import dev.starforge.serve.engine.EngineException;
@@ -10,7 +10,6 @@ import dev.starforge.serve.engine.InferenceEngine;
 import dev.starforge.serve.http.HttpException;
 import dev.starforge.serve.metrics.WorkerMetrics;
 import dev.starforge.serve.metrics.WorkerMetrics.RequestOutcome;
-import dev.starforge.text.tokenizer.CompletionStream;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
@@ -20,21 +19,20 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
-/** The engine as requests see it: there or not yet, open or draining; and the runs that are under way. */
+/** Gives requests access to the engine while it is ready, and tracks the requests in flight. */
 public final class InferenceService {
-    /** Where a worker is in its life. */
     public enum ServiceState {
         LOADING,
         READY,
         DRAINING,
-        /** The engine has stopped by itself. */
+        /** The engine has stopped after a failure. */
         FAILED
     }
 
     private static final EngineStatus NOTHING = new EngineStatus(true, 0, 0, 0, 0, 0, 0, 0, 0);
 
     private final Duration timeout;
-    private final Set<InFlightWork> runs = ConcurrentHashMap.newKeySet();
+    private final Set<InFlightWork> inFlight = ConcurrentHashMap.newKeySet();
     private final WorkerMetrics metrics;
     private volatile @Nullable InferenceEngine engine;
     private volatile boolean draining;
@@ -49,7 +47,7 @@ public final class InferenceService {
         return metrics;
     }
 
-    /** How much of the model is loaded, 0 to 100. */
+    /** Sets the loading progress in percent. */
     public void progress(int percent) {
         progress = percent;
     }
@@ -58,7 +56,7 @@ public final class InferenceService {
         return progress;
     }
 
-    /** From now on there is an engine. */
+    /** Sets the engine once the model is loaded. */
     public void open(InferenceEngine opened) {
         progress = 100;
         engine = opened;
@@ -84,12 +82,12 @@ public final class InferenceService {
         return present == null ? NOTHING : present.status();
     }
 
-    /** The engine, if it is loaded, whatever its state. */
+    /** The engine, if it is loaded, in any state. */
     public Optional<InferenceEngine> present() {
         return Optional.ofNullable(engine);
     }
 
-    /** The engine, if it takes requests. */
+    /** The engine; fails with 503 unless it is ready. */
     public InferenceEngine engine() {
         InferenceEngine present = engine;
         ServiceState state = state();
@@ -105,56 +103,50 @@ public final class InferenceService {
         return present;
     }
 
-    /** Hands the sequences of a request to the engine: all of them, or none. */
-    public ActiveRequest start(InferenceEngine chosen, List<Prompt> prompts) {
-        return start(chosen, prompts, timeout);
+    /** Submits the sequences of a request: all of them, or none. */
+    public ActiveRequest start(InferenceEngine chosen, List<GenerationRequest> requests) {
+        return start(chosen, requests, timeout);
     }
 
-    public ActiveRequest start(InferenceEngine chosen, List<Prompt> prompts, Duration within) {
-        prompts.forEach(prompt -> requireRoom(chosen.card().context(), prompt.request()));
+    public ActiveRequest start(InferenceEngine chosen, List<GenerationRequest> requests, Duration within) {
+        requests.forEach(request -> requireRoom(chosen.card().context(), request));
         ActiveRequest[] self = new ActiveRequest[1];
-        ActiveRequest run = new ActiveRequest(within, () -> runs.remove(self[0]));
-        self[0] = run;
-        runs.add(run);
+        ActiveRequest active = new ActiveRequest(within, () -> inFlight.remove(self[0]));
+        self[0] = active;
+        inFlight.add(active);
         try {
-            for (int i = 0; i < prompts.size(); i++) {
-                Prompt prompt = prompts.get(i);
-                TokenStream sequence = new TokenStream(
-                        i,
-                        prompt.request(),
-                        new CompletionStream(
-                                chosen.card().tokenizer(), prompt.request().text()),
-                        new StopStrings(prompt.stops()),
-                        prompt.limit().get(),
-                        run::happened,
-                        metrics);
-                sequence.started(chosen.submit(prompt.request(), sequence));
-                run.add(sequence);
+            for (int i = 0; i < requests.size(); i++) {
+                GenerationRequest request = requests.get(i);
+                CompletionStream detokenizer =
+                        new CompletionStream(chosen.card().tokenizer(), request.healedPrompt());
+                TokenStream stream = new TokenStream(i, request, detokenizer, active::publish, metrics);
+                stream.started(chosen.submit(request, stream));
+                active.add(stream);
             }
-            return run;
-        } catch (EngineException refusal) {
-            run.close();
+            return active;
+        } catch (EngineException e) {
+            active.close();
             metrics.refused(RequestOutcome.REJECTED);
-            throw answer(refusal);
-        } catch (RuntimeException failure) {
-            run.close();
-            throw failure;
+            throw toClientError(e);
+        } catch (RuntimeException e) {
+            active.close();
+            throw e;
         }
     }
 
-    /** Hands the texts of a request to the engine, to become vectors. */
-    public ActiveEmbedding embed(InferenceEngine chosen, List<int[]> texts, String adapter) {
+    /** Submits the inputs of an embedding request. */
+    public ActiveEmbedding embed(InferenceEngine chosen, List<int[]> inputs, String adapter) {
         try {
             InFlightWork[] self = new InFlightWork[1];
-            ActiveEmbedding vectors =
-                    new ActiveEmbedding(chosen.embed(texts, adapter), timeout, metrics, () -> runs.remove(self[0]));
-            self[0] = vectors;
-            runs.add(vectors);
-            metrics.prompt(texts.stream().mapToInt(text -> text.length).sum());
-            return vectors;
-        } catch (EngineException refusal) {
+            ActiveEmbedding embedding = new ActiveEmbedding(
+                    chosen.embed(inputs, adapter), timeout, metrics, () -> inFlight.remove(self[0]));
+            self[0] = embedding;
+            inFlight.add(embedding);
+            metrics.prompt(inputs.stream().mapToInt(input -> input.length).sum());
+            return embedding;
+        } catch (EngineException e) {
             metrics.refused(RequestOutcome.REJECTED);
-            throw answer(refusal);
+            throw toClientError(e);
         }
     }
 
@@ -169,26 +161,26 @@ public final class InferenceService {
         }
     }
 
-    /** What a client is told when the engine does not take its request. */
-    public static RuntimeException answer(EngineException refusal) {
-        String wait = Long.toString(Math.max(1, refusal.retryAfter().toSeconds()));
-        return switch (refusal.kind()) {
-            case QUEUE_FULL -> new HttpException(429, "queue_full", refusal.text(), Map.of("Retry-After", wait));
+    /** The error response for a request that the engine rejected. */
+    public static RuntimeException toClientError(EngineException rejection) {
+        String wait = Long.toString(Math.max(1, rejection.retryAfter().toSeconds()));
+        return switch (rejection.kind()) {
+            case QUEUE_FULL -> new HttpException(429, "queue_full", rejection.text(), Map.of("Retry-After", wait));
             case NEVER_FITS ->
                 new InvalidRequestException(
-                        "context_length_exceeded", List.of(new FieldViolation("max_tokens", refusal.text())));
-            case UNKNOWN_ADAPTER -> new HttpException(404, "model_not_found", refusal.text());
-            case ADAPTER_EXISTS, ADAPTER_UNUSABLE -> new HttpException(400, "invalid_adapter", refusal.text());
-            case DEAD -> new HttpException(503, "not_ready", refusal.text(), Map.of("Retry-After", wait));
+                        "context_length_exceeded", List.of(new FieldViolation("max_tokens", rejection.text())));
+            case UNKNOWN_ADAPTER -> new HttpException(404, "model_not_found", rejection.text());
+            case ADAPTER_EXISTS, ADAPTER_UNUSABLE -> new HttpException(400, "invalid_adapter", rejection.text());
+            case DEAD -> new HttpException(503, "not_ready", rejection.text(), Map.of("Retry-After", wait));
         };
     }
 
-    /** Waits until no run is left, or for so long; then ends those that are. */
-    public void awaitRuns(Duration grace) throws InterruptedException {
+    /** Waits until no request is in flight, for at most {@code grace}; then cancels the others. */
+    public void awaitInFlight(Duration grace) throws InterruptedException {
         long deadline = System.nanoTime() + grace.toNanos();
-        while (!runs.isEmpty() && System.nanoTime() < deadline) {
+        while (!inFlight.isEmpty() && System.nanoTime() < deadline) {
             Thread.sleep(5);
         }
-        runs.forEach(InFlightWork::cancel);
+        inFlight.forEach(InFlightWork::cancel);
     }
 }

@@ -7,29 +7,29 @@ import java.util.Optional;
 import java.util.stream.Stream;
 import tools.jackson.databind.JsonNode;
 
-/** Texts and token ids as requests bring them: a string, a list of strings, a list of ids, or a list of such lists. */
+/** Reads prompts: a string, a list of strings, a list of token ids, or a list of such lists. */
 public final class PromptFields {
     private PromptFields() {}
 
     /**
-     * The texts of a field as tokens, with those that the tokenizer puts around a text; empty when something is wrong.
+     * Reads and tokenizes the prompts of a field, with the special tokens that the tokenizer adds; empty if the field is invalid.
      *
-     * @param most texts that one request may have
+     * @param max maximum number of prompts
      */
-    public static List<int[]> read(RequestFields fields, String name, Tokenizer tokenizer, int vocabulary, int most) {
+    public static List<int[]> read(RequestFields fields, String name, Tokenizer tokenizer, int vocabulary, int max) {
         JsonNode value = fields.node(name);
         Stream<JsonNode> items = value.isArray() && !isIds(value) ? value.valueStream() : Stream.of(value);
-        List<Optional<int[]>> prompts = items.limit(most + 1L)
+        List<Optional<int[]>> prompts = items.limit(max + 1L)
                 .map(item -> one(item, tokenizer, vocabulary))
                 .toList();
-        boolean right = !prompts.isEmpty()
-                && prompts.size() <= most
+        boolean valid = !prompts.isEmpty()
+                && prompts.size() <= max
                 && prompts.stream().allMatch(prompt -> prompt.isPresent() && prompt.get().length > 0);
-        if (!right) {
+        if (!valid) {
             fields.violate(
                     name,
-                    "a text that is not empty, a list of token ids from 0 to " + (vocabulary - 1)
-                            + ", or a list of 1 to " + most + " of these");
+                    "a non-empty string, a list of token ids from 0 to " + (vocabulary - 1) + ", or a list of 1 to "
+                            + max + " of these");
             return List.of();
         }
         return prompts.stream().flatMap(Optional::stream).toList();
@@ -46,15 +46,15 @@ public final class PromptFields {
         return item.isArray() ? ids(item, vocabulary) : Optional.empty();
     }
 
-    /** Token ids of a list, if they are all there are. */
+    /** The token ids of a list; empty if one of them is invalid. */
     public static Optional<int[]> ids(JsonNode list, int vocabulary) {
-        boolean right = list.isArray()
+        boolean valid = list.isArray()
                 && list.valueStream()
                         .allMatch(id -> id.isIntegralNumber()
                                 && id.canConvertToInt()
                                 && id.intValue() >= 0
                                 && id.intValue() < vocabulary);
-        return right
+        return valid
                 ? Optional.of(list.valueStream().mapToInt(JsonNode::intValue).toArray())
                 : Optional.empty();
     }

@@ -8,22 +8,22 @@ import dev.starforge.serve.api.RequestFields;
 import java.util.List;
 import java.util.function.LongSupplier;
 
-/** How a request says what text it wants: sampling and stop strings, whose ranges the model's own classes know. */
+/** Reads sampling parameters and stop strings; {@link SamplingParams} and {@link StopStrings} check their ranges. */
 public final class SamplingFields {
     private final RequestFields fields;
     private SamplingParams sampling;
 
-    /** @param defaults of what the request does not say */
+    /** @param defaults of absent fields */
     public SamplingFields(RequestFields fields, SamplingParams defaults) {
         this.fields = fields;
         sampling = defaults;
     }
 
-    /** temperature, top_p, top_k, min_p, seed, and the repetition penalty under the name that the API has for it. */
+    /** Reads temperature, top_p, top_k, min_p, seed, and the repetition penalty under the API's name for it. */
     public SamplingFields common(String repetitionPenalty, LongSupplier seeds) {
         double temperature = fields.number("temperature", sampling.temperature());
         double topP = fields.number("top_p", sampling.topP());
-        // -1 is how vLLM and llama.cpp write all
+        // vLLM and llama.cpp use -1 for no limit
         long topK = Math.max(0, fields.integer("top_k", -1, Integer.MAX_VALUE, sampling.topK()));
         double minP = fields.number("min_p", sampling.minP());
         double repetition = fields.number(repetitionPenalty, sampling.repetitionPenalty());
@@ -31,7 +31,7 @@ public final class SamplingFields {
         return set(new SamplingDraft(temperature, (int) topK, topP, minP, sampling.typicalP(), repetition, 0, 0, seed));
     }
 
-    /** The penalties of OpenAI, and typical sampling. */
+    /** Reads OpenAI's penalties, and typical_p. */
     public SamplingFields penalties() {
         double typical = fields.number("typical_p", sampling.typicalP());
         double presence = fields.number("presence_penalty", sampling.presencePenalty());
@@ -52,14 +52,14 @@ public final class SamplingFields {
         return sampling;
     }
 
-    /** The stop strings of the field {@code stop}. */
+    /** Reads the stop strings of the field {@code stop}. */
     public static List<String> stops(RequestFields fields) {
         List<String> stops = fields.strings("stop");
         try {
             StopStrings _ = new StopStrings(stops);
             return stops;
-        } catch (GenerationException wrong) {
-            fields.add(violations(wrong));
+        } catch (GenerationException e) {
+            fields.add(violations(e));
             return List.of();
         }
     }
@@ -82,14 +82,14 @@ public final class SamplingFields {
     private SamplingFields set(SamplingDraft draft) {
         try {
             sampling = draft.sampling();
-        } catch (GenerationException wrong) {
-            fields.add(violations(wrong));
+        } catch (GenerationException e) {
+            fields.add(violations(e));
         }
         return this;
     }
 
-    private static List<FieldViolation> violations(GenerationException wrong) {
-        return wrong.violations().stream()
+    private static List<FieldViolation> violations(GenerationException e) {
+        return e.violations().stream()
                 .map(each -> new FieldViolation(each.field(), each.constraint() + ", got " + each.value()))
                 .toList();
     }

@@ -5,6 +5,7 @@ import dev.starforge.model.generate.StopStrings;
 import dev.starforge.serve.engine.FinishReason;
 import dev.starforge.serve.engine.GeneratedToken;
 import dev.starforge.serve.engine.GenerationRequest;
+import dev.starforge.serve.engine.OutputLimit;
 import dev.starforge.serve.engine.SequenceHandle;
 import dev.starforge.serve.engine.TokenSink;
 import dev.starforge.serve.metrics.WorkerMetrics;
@@ -16,14 +17,14 @@ import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One sequence on its way from the engine to a client: tokens become text, text ends at a stop string. Runs on the engine's
- * thread, so that a sequence ends with the very token that completes a stop string; it takes microseconds and never waits.
- * The first end counts, the engine's or that of a client who cancels; after it nothing more is said.
+ * Detokenizes one sequence, matches stop strings and publishes events. Runs on the engine's thread, so that generation stops with
+ * the token that completes a stop string; takes microseconds and never blocks. The sequence ends once, by the engine or by a
+ * cancellation; nothing is published afterwards.
  */
 final class TokenStream implements TokenSink {
     private final int index;
     private final GenerationRequest request;
-    private final CompletionStream stream;
+    private final CompletionStream detokenizer;
     private final StopStrings stops;
     private final OutputLimit limit;
     private final Consumer<GenerationEvent> events;
@@ -33,35 +34,33 @@ final class TokenStream implements TokenSink {
     private long last;
     private int tokens;
     private boolean ended;
-    private @Nullable SequenceHandle job;
+    private @Nullable SequenceHandle handle;
 
     TokenStream(
             int index,
             GenerationRequest request,
-            CompletionStream stream,
-            StopStrings stops,
-            OutputLimit limit,
+            CompletionStream detokenizer,
             Consumer<GenerationEvent> events,
             WorkerMetrics metrics) {
         this.index = index;
         this.request = request;
-        this.stream = stream;
-        this.stops = stops;
-        this.limit = limit;
+        this.detokenizer = detokenizer;
         this.events = events;
         this.metrics = metrics;
+        stops = new StopStrings(request.stop().strings());
+        limit = request.stop().outputLimit().get();
     }
 
-    /** The engine has taken it in. */
-    void started(SequenceHandle taken) {
+    /** Called when the engine has accepted the sequence. */
+    void started(SequenceHandle submitted) {
         metrics.prompt(request.prompt().length);
-        boolean late;
+        boolean cancelled;
         synchronized (this) {
-            job = taken;
-            late = ended;
+            handle = submitted;
+            cancelled = ended;
         }
-        if (late) {
-            taken.cancel();
+        if (cancelled) {
+            submitted.cancel();
         }
     }
 
@@ -79,17 +78,17 @@ final class TokenStream implements TokenSink {
         }
         last = now;
         tokens++;
-        String text = limit.pass(stops.push(stream.push(token.id())));
+        String text = limit.pass(stops.push(detokenizer.push(token.id())));
         events.accept(new GenerationEvent.Delta(index, text, tokens - 1, List.of(token)));
         return stops.matched().isEmpty() && !limit.isReached();
     }
 
     @Override
-    public synchronized void end(FinishReason ending) {
+    public synchronized void end(FinishReason finish) {
         if (ended) {
             return;
         }
-        switch (ending) {
+        switch (finish) {
             case FinishReason.Completed finished -> finish(finished);
             case FinishReason.Cancelled _ -> fail(GenerationError.CANCELLED);
             case FinishReason.EngineFailed failed ->
@@ -103,7 +102,7 @@ final class TokenStream implements TokenSink {
 
     private void finish(FinishReason.Completed finished) {
         if (stops.matched().isEmpty() && !limit.isReached()) {
-            String rest = limit.pass(stops.push(stream.finish()));
+            String rest = limit.pass(stops.push(detokenizer.finish()));
             rest = stops.matched().isEmpty() ? rest + limit.pass(stops.finish()) : rest;
             if (!rest.isEmpty()) {
                 events.accept(new GenerationEvent.Delta(index, rest, tokens - 1, List.of()));
@@ -118,42 +117,42 @@ final class TokenStream implements TokenSink {
                 RequestOutcome.OK,
                 reason == StopReason.MAX_TOKENS ? "length" : "stop",
                 Duration.ofNanos(System.nanoTime() - arrived));
-        events.accept(new GenerationEvent.Finished(index, reason, stopSequence, tally(finished.cachedTokens())));
+        events.accept(
+                new GenerationEvent.Finished(index, reason, stopSequence, usage(finished.cachedTokens()), timings()));
     }
 
-    /** Ends it from outside, at once; the engine, which may hold a lock of its own meanwhile, follows after its step. */
-    void abort(GenerationError code) {
-        SequenceHandle taken;
+    /** Fails the sequence at once; the engine releases it after the current step. */
+    void abort(GenerationError error) {
+        SequenceHandle submitted;
         synchronized (this) {
             if (!ended) {
-                fail(code);
+                fail(error);
             }
-            taken = job;
+            submitted = handle;
         }
-        if (taken != null) {
-            taken.cancel();
+        if (submitted != null) {
+            submitted.cancel();
         }
     }
 
-    private void fail(GenerationError code) {
+    private void fail(GenerationError error) {
         ended = true;
-        RequestOutcome outcome = switch (code) {
+        RequestOutcome outcome = switch (error) {
             case CANCELLED -> RequestOutcome.CANCELLED;
             case TIMEOUT -> RequestOutcome.TIMEOUT;
             case OUT_OF_MEMORY -> RequestOutcome.OUT_OF_MEMORY;
             case INFERENCE_FAILED -> RequestOutcome.FAILED;
         };
         metrics.ended(outcome, "abort", Duration.ofNanos(System.nanoTime() - arrived));
-        events.accept(new GenerationEvent.Failed(index, code, tally(0)));
+        events.accept(new GenerationEvent.Failed(index, error, usage(0), timings()));
     }
 
-    private Tally tally(int cached) {
+    private Usage usage(int cachedTokens) {
+        return new Usage(request.prompt().length, cachedTokens, tokens);
+    }
+
+    private Timings timings() {
         long firstAt = tokens == 0 ? System.nanoTime() : first;
-        return new Tally(
-                request.prompt().length,
-                cached,
-                tokens,
-                Duration.ofNanos(firstAt - arrived),
-                Duration.ofNanos(tokens == 0 ? 0 : last - first));
+        return new Timings(Duration.ofNanos(firstAt - arrived), Duration.ofNanos(tokens == 0 ? 0 : last - first));
     }
 }

@@ -1,11 +1,11 @@
 package dev.starforge.serve.llama;
 
-import dev.starforge.serve.generation.OutputLimit;
+import dev.starforge.serve.engine.OutputLimit;
 import java.time.Duration;
 
 /**
- * Where an editor wants a suggestion to end: before a line that is indented less than so much, since the block to fill in is
- * over there; and after so long, counted from the first text, once there is a whole line to show.
+ * Ends a fill-in-the-middle completion before a line that is indented less than {@code n_indent}, where the block ends; and after
+ * {@code t_max_predict_ms}, counted from the first text, once there is a whole line.
  */
 final class InfillLimit implements OutputLimit {
     private final int indent;
@@ -16,8 +16,8 @@ final class InfillLimit implements OutputLimit {
     private boolean reached;
 
     /**
-     * @param indent 0 is no such end
-     * @param time zero is no such end
+     * @param indent 0 for no limit
+     * @param time zero for no limit
      */
     InfillLimit(int indent, Duration time) {
         this.indent = indent;
@@ -25,12 +25,12 @@ final class InfillLimit implements OutputLimit {
     }
 
     @Override
-    public String pass(String piece) {
+    public String pass(String delta) {
         if (begin == 0) {
             begin = System.nanoTime() | 1;
         }
-        for (int i = 0; i < piece.length(); i++) {
-            char c = piece.charAt(i);
+        for (int i = 0; i < delta.length(); i++) {
+            char c = delta.charAt(i);
             if (c == '\n') {
                 hasLine = true;
                 column = 0;
@@ -39,13 +39,13 @@ final class InfillLimit implements OutputLimit {
             } else if (column >= 0) {
                 if (column < indent) {
                     reached = true;
-                    return piece.substring(0, i);
+                    return delta.substring(0, i);
                 }
                 column = -1;
             }
         }
         reached = hasLine && time.isPositive() && System.nanoTime() - begin > time.toNanos();
-        return piece;
+        return delta;
     }
 
     @Override

@@ -1,25 +1,26 @@
 package dev.starforge.serve.llama;
 
+import dev.starforge.text.fim.FillInMiddle;
+import dev.starforge.text.fim.FillInMiddle.Snippet;
+import dev.starforge.text.fim.FillInMiddle.Window;
+import dev.starforge.text.fim.FimMarkers;
+import dev.starforge.text.tokenizer.HealedPrompt;
+import dev.starforge.text.json.Jackson;
 import dev.starforge.model.generate.SamplingParams;
 import dev.starforge.serve.api.Api;
 import dev.starforge.serve.api.ApiRoute;
-import dev.starforge.serve.api.ApiRoute.Weight;
 import dev.starforge.serve.api.Call;
+import dev.starforge.serve.api.Execution;
 import dev.starforge.serve.api.InvalidRequestException;
 import dev.starforge.serve.api.RequestFields;
 import dev.starforge.serve.engine.AdapterCard;
 import dev.starforge.serve.engine.GenerationRequest;
 import dev.starforge.serve.engine.InferenceEngine;
 import dev.starforge.serve.engine.ModelCard;
+import dev.starforge.serve.engine.StopConditions;
 import dev.starforge.serve.generation.ActiveRequest;
 import dev.starforge.serve.generation.InferenceService;
-import dev.starforge.serve.generation.Prompt;
 import dev.starforge.serve.generation.SamplingFields;
-import dev.starforge.text.fim.FillInMiddle;
-import dev.starforge.text.fim.FillInMiddle.Snippet;
-import dev.starforge.text.fim.FillInMiddle.Window;
-import dev.starforge.text.fim.FimMarkers;
-import dev.starforge.text.json.Jackson;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -28,23 +29,17 @@ import java.util.List;
 import java.util.function.LongSupplier;
 import tools.jackson.databind.JsonNode;
 
-/**
- * llama-server's {@code /infill}, by which the editor clients llama.vim and llama.vscode ask for the text at the cursor. Both
- * work against it as they are; their requests are among the tests.
- */
+/** llama-server's {@code /infill}, which the editor plugins llama.vim and llama.vscode use for fill-in-the-middle completion. */
 public final class InfillRoutes {
-    private static final int MOST_CHOICES = 16;
-    private static final int NEAR = 2048;
-    private static final long LONGEST_TIME = 3_600_000;
+    private static final int MAX_CHOICES = 16;
+    private static final int NEAR_TOKENS = 2048;
+    private static final long MAX_TIME_MS = 3_600_000;
 
-    /** The samplers that llama-server runs unless told otherwise, as far as we have them. */
-    private static final SamplingParams DEFAULTS = SamplingParams.PLAIN
-            .withTemperature(0.8)
-            .withTopK(40)
-            .withTopP(0.95)
-            .withMinP(0.05);
+    /** llama-server's default samplers, as far as they are supported here. */
+    private static final SamplingParams DEFAULTS =
+            SamplingParams.PLAIN.withTemperature(0.8).withTopK(40).withTopP(0.95).withMinP(0.05);
 
-    /** llama.cpp's sampler for filling in keeps what is at least this probable; ours in proportion to the most likely. */
+    /** llama.cpp's infill sampler keeps tokens of at least this probability; here it is relative to the most likely token. */
     private static final double INFILL_MIN_P = 0.2;
 
     private final InferenceService inference;
@@ -56,7 +51,7 @@ public final class InfillRoutes {
     }
 
     public List<ApiRoute> routes() {
-        return List.of(new ApiRoute("POST", "/infill", Api.OPENAI, Weight.WORK, this::infill));
+        return List.of(new ApiRoute("POST", "/infill", Api.OPENAI, Execution.GENERATION, this::infill));
     }
 
     private void infill(Call call) throws IOException, InterruptedException {
@@ -73,16 +68,16 @@ public final class InfillRoutes {
             }
         }
         if (fields.flag("token_healing", false)) {
-            fields.violate("token_healing", "false: the middle begins with a token of its own");
+            fields.violate("token_healing", "false: with fill-in-the-middle the completion starts at a token boundary");
         }
         String prefix = fields.string("input_prefix", "");
         String suffix = fields.string("input_suffix", "");
-        String begun = fields.string("prompt", "");
+        String typed = fields.string("prompt", "");
         List<Snippet> snippets = snippets(fields);
         int predict = (int) fields.integer("n_predict", -1, card.context(), -1);
-        int choices = (int) fields.integer("n_cmpl", 1, MOST_CHOICES, 1);
+        int choices = (int) fields.integer("n_cmpl", 1, MAX_CHOICES, 1);
         int indent = (int) fields.integer("n_indent", 0, Integer.MAX_VALUE, 0);
-        Duration time = Duration.ofMillis(Math.max(0, fields.integer("t_max_predict_ms", -1, LONGEST_TIME, 0)));
+        Duration time = Duration.ofMillis(Math.max(0, fields.integer("t_max_predict_ms", -1, MAX_TIME_MS, 0)));
         List<String> responseFields = fields.strings("response_fields");
         boolean stream = fields.flag("stream", false);
         SamplingParams sampling = sampling(fields);
@@ -92,43 +87,40 @@ public final class InfillRoutes {
 
         FillInMiddle gap = FillInMiddle.of(card.tokenizer(), Path.of(card.id()));
         int reserved = predict < 0 ? card.context() / 4 : predict;
-        Window window = gap.window(prefix, begun, suffix, snippets, NEAR, card.context() - reserved);
+        Window window = gap.window(prefix, typed, suffix, snippets, NEAR_TOKENS, card.context() - reserved);
         int maxTokens = predict < 0 ? card.context() - window.prompt().length : predict;
-        List<Prompt> prompts = new ArrayList<>();
+        StopConditions stop =
+                new StopConditions(maxTokens, gap.ends(), false, stops, () -> new InfillLimit(indent, time));
+        List<GenerationRequest> requests = new ArrayList<>();
         for (int i = 0; i < choices; i++) {
-            prompts.add(new Prompt(
-                    new GenerationRequest(
-                            window.prompt(),
-                            maxTokens,
-                            sampling.withSeed(sampling.seed() + i),
-                            gap.ends(),
-                            GenerationRequest.NO_LOGPROBS,
-                            adapter,
-                            call.tenant()),
-                    stops,
-                    () -> new InfillLimit(indent, time)));
+            requests.add(new GenerationRequest(
+                    HealedPrompt.asIs(window.prompt()),
+                    sampling.withSeed(sampling.seed() + i),
+                    stop,
+                    GenerationRequest.NO_LOGPROBS,
+                    adapter,
+                    call.tenant()));
         }
-        try (ActiveRequest run = inference.start(engine, prompts)) {
-            call.onDisconnect(run::cancel);
-            InfillAnswer answer = new InfillAnswer(card.id(), window.truncated(), responseFields);
-            if (stream) {
-                answer.stream(call, run);
-            } else {
-                answer.whole(call, run);
-            }
+        try (ActiveRequest active = inference.start(engine, requests)) {
+            call.onDisconnect(active::cancel);
+            InfillResponse response = new InfillResponse(card.id(), window.truncated(), responseFields);
+            active.writeTo(
+                    stream
+                            ? new StreamedInfillWriter(response, call, choices)
+                            : new WholeInfillWriter(response, call, choices));
         }
     }
 
     private static List<Snippet> snippets(RequestFields fields) {
         JsonNode extra = fields.node("input_extra");
         List<Snippet> snippets = new ArrayList<>();
-        boolean right = !fields.has("input_extra") || extra.isArray();
+        boolean valid = !fields.has("input_extra") || extra.isArray();
         for (JsonNode chunk : extra.isArray() ? extra : Jackson.JSON.createArrayNode()) {
             JsonNode file = chunk.path("filename");
-            right &= chunk.path("text").isString() && (file.isMissingNode() || file.isString());
+            valid &= chunk.path("text").isString() && (file.isMissingNode() || file.isString());
             snippets.add(new Snippet(file.asString(""), chunk.path("text").asString("")));
         }
-        if (!right) {
+        if (!valid) {
             fields.violate("input_extra", "a list of {\"filename\": string, \"text\": string}");
         }
         return snippets.stream()
@@ -136,7 +128,7 @@ public final class InfillRoutes {
                 .toList();
     }
 
-    /** With {@code samplers}, only those that it lists; one that is not listed does nothing. */
+    /** With {@code samplers}, only the listed samplers apply. */
     private SamplingParams sampling(RequestFields fields) {
         SamplingParams all = new SamplingFields(fields, DEFAULTS)
                 .common("repeat_penalty", seeds)
@@ -146,28 +138,28 @@ public final class InfillRoutes {
             return all;
         }
         List<String> listed = fields.strings("samplers");
-        SamplingParams some = SamplingParams.PLAIN.withSeed(all.seed());
+        SamplingParams selected = SamplingParams.PLAIN.withSeed(all.seed());
         for (String name : listed) {
-            some = switch (name) {
-                case "temperature" -> some.withTemperature(all.temperature());
-                case "top_k" -> some.withTopK(all.topK());
-                case "top_p" -> some.withTopP(all.topP());
-                case "min_p" -> some.withMinP(Math.max(some.minP(), all.minP()));
-                case "typ_p", "typical_p" -> some.withTypicalP(all.typicalP());
+            selected = switch (name) {
+                case "temperature" -> selected.withTemperature(all.temperature());
+                case "top_k" -> selected.withTopK(all.topK());
+                case "top_p" -> selected.withTopP(all.topP());
+                case "min_p" -> selected.withMinP(Math.max(selected.minP(), all.minP()));
+                case "typ_p", "typical_p" -> selected.withTypicalP(all.typicalP());
                 case "penalties" ->
-                    some.withRepetitionPenalty(all.repetitionPenalty())
+                    selected.withRepetitionPenalty(all.repetitionPenalty())
                             .withPresencePenalty(all.presencePenalty())
                             .withFrequencyPenalty(all.frequencyPenalty());
-                case "infill" -> some.withMinP(Math.max(some.minP(), INFILL_MIN_P));
-                default -> some;
+                case "infill" -> selected.withMinP(Math.max(selected.minP(), INFILL_MIN_P));
+                default -> selected;
             };
         }
-        return some;
+        return selected;
     }
 
-    /** Clients send the name of whatever they believe to be there; an adapter is taken, anything else is the model. */
+    /** The adapter named by {@code model}; any other name is the base model, since clients send arbitrary names. */
     private static String adapter(InferenceEngine engine, String model) {
-        boolean there = engine.adapters().stream().map(AdapterCard::name).anyMatch(model::equals);
-        return there ? model : "";
+        boolean loaded = engine.adapters().stream().map(AdapterCard::name).anyMatch(model::equals);
+        return loaded ? model : "";
     }
 }

@@ -2,8 +2,8 @@ package dev.starforge.serve.llama;
 
 import dev.starforge.serve.api.Api;
 import dev.starforge.serve.api.ApiRoute;
-import dev.starforge.serve.api.ApiRoute.Weight;
 import dev.starforge.serve.api.Call;
+import dev.starforge.serve.api.Execution;
 import dev.starforge.serve.api.RequestFields;
 import dev.starforge.serve.engine.ModelCard;
 import dev.starforge.serve.generation.InferenceService;
@@ -16,7 +16,7 @@ import java.util.Optional;
 import tools.jackson.databind.node.ArrayNode;
 import tools.jackson.databind.node.ObjectNode;
 
-/** Text to token ids and back, with the names of llama-server and those of vLLM. */
+/** {@code /tokenize} and {@code /detokenize}, with the field names of llama-server and of vLLM. */
 public final class TokenRoutes {
     private final InferenceService inference;
 
@@ -26,8 +26,8 @@ public final class TokenRoutes {
 
     public List<ApiRoute> routes() {
         return List.of(
-                new ApiRoute("POST", "/tokenize", Api.OPENAI, Weight.WORK, this::tokenize),
-                new ApiRoute("POST", "/detokenize", Api.OPENAI, Weight.WORK, this::detokenize));
+                new ApiRoute("POST", "/tokenize", Api.OPENAI, Execution.GENERATION, this::tokenize),
+                new ApiRoute("POST", "/detokenize", Api.OPENAI, Execution.GENERATION, this::detokenize));
     }
 
     private void tokenize(Call call) throws IOException {
@@ -39,11 +39,11 @@ public final class TokenRoutes {
         if (!vllm && !fields.has("content")) {
             fields.violate("content", "a string");
         }
-        // each as its own server has it
+        // the default of the respective server
         boolean special = fields.flag(vllm ? "add_special_tokens" : "add_special", vllm);
         boolean pieces = fields.flag("with_pieces", false);
         if (!fields.flag("parse_special", true)) {
-            fields.violate("parse_special", "true: special tokens in a text are always read as such");
+            fields.violate("parse_special", "true: special tokens are always parsed");
         }
         fields.check();
         int[] ids = tokenizer.encode(text, special);

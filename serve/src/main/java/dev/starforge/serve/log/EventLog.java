@@ -14,8 +14,8 @@ import org.jspecify.annotations.Nullable;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
- * The log of a worker: who did what to what, one line for each. Lines are JSON objects for programs, or plain for a terminal.
- * Prompts and answers never come here, only their lengths and hashes; keys are struck out wherever they stand.
+ * The structured log of a worker or pool: one line per event, with actor, action and target, as JSON or as plain text. Prompts and
+ * completions are never logged, only their lengths and hashes. Secrets are redacted.
  */
 public final class EventLog {
     public enum LogLevel {
@@ -30,46 +30,46 @@ public final class EventLog {
         PLAIN
     }
 
-    private static final String STRUCK = "[redacted]";
+    private static final String REDACTED = "[redacted]";
 
     private final Consumer<String> lines;
     private final LogFormat form;
-    private final LogLevel least;
+    private final LogLevel threshold;
     private final Clock clock;
     private final List<String> secrets;
-    private final Map<String, String> always;
+    private final Map<String, String> common;
 
     /**
-     * @param lines takes each line, without its end
-     * @param secrets texts that no line may have, such as the worker's own keys
-     * @param always fields of every line, such as {@code worker_id}
+     * @param lines receives each line, without a line break
+     * @param secrets strings to redact, such as API keys
+     * @param common fields of every line, such as {@code worker_id}
      */
     public EventLog(
             Consumer<String> lines,
             LogFormat form,
-            LogLevel least,
+            LogLevel threshold,
             Clock clock,
             List<String> secrets,
-            Map<String, String> always) {
+            Map<String, String> common) {
         this.lines = lines;
         this.form = form;
-        this.least = least;
+        this.threshold = threshold;
         this.clock = clock;
         this.secrets = secrets.stream().filter(secret -> !secret.isEmpty()).toList();
-        this.always = new LinkedHashMap<>(always);
+        this.common = new LinkedHashMap<>(common);
     }
 
-    /** A log that nobody reads. */
+    /** Discards all lines. */
     public static EventLog silent() {
         return new EventLog(_ -> {}, LogFormat.PLAIN, LogLevel.ERROR, Clock.systemUTC(), List.of(), Map.of());
     }
 
-    /** Begins a line: {@code actor} did {@code action} to {@code target}. */
+    /** Begins a line. */
     public LogLine line(LogLevel level, String actor, String action, String target) {
         return new LogLine(level, actor, action, target);
     }
 
-    /** One line in the making; fields that have no value are left out. */
+    /** Builds one line; empty fields are omitted. */
     public final class LogLine {
         private final LogLevel level;
         private final Map<String, Object> fields = new LinkedHashMap<>();
@@ -81,7 +81,7 @@ public final class EventLog {
             fields.put("actor", actor);
             fields.put("action", action);
             fields.put("target", target);
-            fields.putAll(always);
+            fields.putAll(common);
         }
 
         public LogLine with(String field, String value) {
@@ -96,12 +96,12 @@ public final class EventLog {
             return this;
         }
 
-        /** Writes the line, with a sentence for people. */
-        public void log(String human) {
-            if (level.compareTo(least) < 0) {
+        /** Writes the line with a human-readable message. */
+        public void log(String message) {
+            if (level.compareTo(threshold) < 0) {
                 return;
             }
-            fields.put("human", human);
+            fields.put("human", message);
             lines.accept(form == LogFormat.JSON ? json() : plain());
         }
 
@@ -134,7 +134,7 @@ public final class EventLog {
         }
     }
 
-    /** Without what moves a terminal's cursor: clients choose some of these texts. */
+    /** Replaces control characters: some values are chosen by clients and could move the cursor of a terminal. */
     private String oneLine(@Nullable Object value) {
         return redacted(String.valueOf(value)).replaceAll("\\p{Cntrl}", " ");
     }
@@ -142,14 +142,14 @@ public final class EventLog {
     private String redacted(String text) {
         String clean = text;
         for (String secret : secrets) {
-            clean = clean.replace(secret, STRUCK);
+            clean = clean.replace(secret, REDACTED);
         }
         List<SecretFinding> found = SecretScanner.scan(clean);
         StringBuilder out = new StringBuilder();
         int from = 0;
         for (SecretFinding finding : found) {
             if (finding.from() >= from) {
-                out.append(clean, from, finding.from()).append(STRUCK);
+                out.append(clean, from, finding.from()).append(REDACTED);
                 from = finding.to();
             }
         }

@@ -2,7 +2,7 @@ package dev.starforge.serve.metrics;
 
 import java.util.function.DoubleSupplier;
 
-/** A value that somebody else keeps, read when asked for: a gauge, or a counter of the engine's. */
+/** A gauge or counter whose value is read when the metrics are written. */
 record CallbackMetric(String name, String help, String type, String labels, DoubleSupplier value) implements Metric {
     @Override
     public void write(Exposition out) {

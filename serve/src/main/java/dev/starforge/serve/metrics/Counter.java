@@ -4,7 +4,7 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentSkipListMap;
 import java.util.concurrent.atomic.LongAdder;
 
-/** Counts, by the values of one label; all values are there from the start, so that a rate has a beginning. */
+/** A counter with one label. All label values are exported from the start, so that rates are defined. */
 public final class Counter implements Metric {
     private final String name;
     private final String help;

@@ -1,6 +1,6 @@
 package dev.starforge.serve.metrics;
 
-/** The text that Prometheus reads, version 0.0.4. */
+/** Writes Prometheus's text exposition format, version 0.0.4. */
 public final class Exposition {
     public static final String TYPE = "text/plain; version=0.0.4; charset=utf-8";
 

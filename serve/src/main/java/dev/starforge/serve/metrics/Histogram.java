@@ -3,7 +3,7 @@ package dev.starforge.serve.metrics;
 import java.util.concurrent.atomic.DoubleAdder;
 import java.util.concurrent.atomic.LongAdder;
 
-/** Counts values by size, as Prometheus has histograms: each bucket has everything up to its bound. */
+/** A Prometheus histogram with cumulative buckets. */
 public final class Histogram implements Metric {
     private final String name;
     private final String help;

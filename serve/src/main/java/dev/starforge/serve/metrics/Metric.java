@@ -1,6 +1,6 @@
 package dev.starforge.serve.metrics;
 
-/** A family of samples. */
+/** A metric family. */
 public interface Metric {
     void write(Exposition out);
 }

@@ -2,7 +2,7 @@ package dev.starforge.serve.metrics;
 
 import java.time.Duration;
 
-/** Events per second over the last whole seconds: one cell for each second, written over when its turn comes again. */
+/** Tokens per second over the last whole seconds, in a ring buffer with one cell per second. */
 final class TokenRate {
     private final int window;
     private final long[] seconds;

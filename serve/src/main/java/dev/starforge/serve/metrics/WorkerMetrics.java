@@ -9,13 +9,12 @@ import java.util.function.Supplier;
 import java.util.function.ToDoubleFunction;
 
 /**
- * What a worker counts: its own names, and those of vLLM that dashboards know. Written here rather than with a library,
- * because it is three kinds of numbers and a text format of two line shapes.
+ * The metrics of a worker, under its own names and the names of vLLM, for existing dashboards.
  */
 public final class WorkerMetrics {
     public static final String CONTENT_TYPE = Exposition.TYPE;
 
-    /** How a request ended. */
+    /** The result of a request. */
     public enum RequestOutcome {
         OK,
         CANCELLED,
@@ -55,7 +54,7 @@ public final class WorkerMetrics {
     private final Histogram endToEnd;
     private final TokenRate rate = new TokenRate(RATE_WINDOW);
 
-    /** @param status of the engine, or of none while it loads; asked once for each number */
+    /** @param status of the engine; read once per metric */
     public WorkerMetrics(String model, Supplier<EngineStatus> status, Supplier<Duration> uptime) {
         String label = "model_name=" + Exposition.quoted(model);
         String[] outcomes = List.of(RequestOutcome.values()).stream()
@@ -147,12 +146,12 @@ public final class WorkerMetrics {
         promptTokens.add("", count);
     }
 
-    /** A request that never became a sequence. */
+    /** Counts a request that was not submitted to the engine. */
     public void refused(RequestOutcome outcome) {
         requests.add(outcome.label(), 1);
     }
 
-    /** @param reason {@code stop}, {@code length} or {@code abort}, as vLLM has them */
+    /** @param reason {@code stop}, {@code length} or {@code abort}, as in vLLM */
     public void ended(RequestOutcome outcome, String reason, Duration since) {
         requests.add(outcome.label(), 1);
         success.add(reason, 1);

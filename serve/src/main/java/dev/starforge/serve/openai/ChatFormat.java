@@ -1,6 +1,7 @@
 package dev.starforge.serve.openai;
 
 import dev.starforge.serve.engine.GeneratedToken;
+import dev.starforge.serve.engine.ToolFormat;
 import dev.starforge.serve.openai.ToolParser.ToolCall;
 import java.util.List;
 import java.util.function.Supplier;
@@ -10,9 +11,9 @@ import tools.jackson.databind.node.ObjectNode;
 /**
  * {@code /v1/chat/completions}.
  *
- * @param ids for the calls of tools
+ * @param ids generates the ids of tool calls
  */
-record ChatFormat(TokenLogprobs tokens, Supplier<String> ids) implements CompletionFormat {
+record ChatFormat(TokenLogprobs tokens, ToolFormat tools, Supplier<String> ids) implements CompletionFormat {
     @Override
     public String idPrefix() {
         return "chatcmpl-";

@@ -13,24 +13,24 @@ import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.node.ArrayNode;
 import tools.jackson.databind.node.ObjectNode;
 
-/** The messages of a conversation, as templates take them: a role, and a content that is a text. */
+/** Reads chat messages and tools, as chat templates expect them. */
 final class ChatMessages {
-    private static final int MOST = 4096;
+    private static final int MAX_MESSAGES = 4096;
 
     private ChatMessages() {}
 
-    /** The messages, if nothing is wrong with them. */
+    /** The messages with string contents; empty if they are invalid. */
     static Optional<ArrayNode> read(RequestFields fields) {
         JsonNode messages = fields.node("messages");
-        if (!messages.isArray() || messages.isEmpty() || messages.size() > MOST) {
-            fields.violate("messages", "a list of 1 to " + MOST + " messages");
+        if (!messages.isArray() || messages.isEmpty() || messages.size() > MAX_MESSAGES) {
+            fields.violate("messages", "a list of 1 to " + MAX_MESSAGES + " messages");
             return Optional.empty();
         }
         ArrayNode read = Jackson.JSON.createArrayNode();
         for (int i = 0; i < messages.size(); i++) {
             Optional<String> content = content(messages.get(i).path("content"));
             if (!messages.get(i).path("role").isString() || content.isEmpty()) {
-                fields.violate("messages[" + i + "]", "a role, and a content that is a text or a list of texts");
+                fields.violate("messages[" + i + "]", "a role, and a content that is a string or a list of text parts");
                 return Optional.empty();
             }
             ObjectNode message = ((ObjectNode) messages.get(i)).deepCopy();
@@ -40,7 +40,7 @@ final class ChatMessages {
         return Optional.of(read);
     }
 
-    /** The arguments of an earlier call are a text over the wire, and an object in templates. */
+    /** Parses the arguments of tool calls: a JSON string in the API, an object in templates. */
     private static void openArguments(JsonNode call) {
         if (call.path("function") instanceof ObjectNode function
                 && function.path("arguments").isString()) {
@@ -48,13 +48,13 @@ final class ChatMessages {
                 function.set(
                         "arguments",
                         Jackson.JSON.readTree(function.path("arguments").stringValue()));
-            } catch (JacksonException text) {
-                // a template may take a text
+            } catch (JacksonException e) {
+                // some templates expect a string
             }
         }
     }
 
-    /** The tools that may be called; none is none, also when the request says that none is to be. */
+    /** The tools of the request; empty if {@code tool_choice} is {@code none}. */
     static List<JsonNode> tools(RequestFields fields, ModelCard card) {
         JsonNode tools = fields.node("tools");
         String choice = fields.node("tool_choice").asString("");
@@ -62,22 +62,22 @@ final class ChatMessages {
             return List.of();
         }
         if (card.toolFormat() == ToolFormat.NONE) {
-            fields.violate("tools", "none: the model's chat template has no calls of tools that are known here");
+            fields.violate("tools", "none: the model's chat template has no supported tool call format");
         }
-        boolean right = tools.isArray()
+        boolean valid = tools.isArray()
                 && tools.valueStream()
                         .allMatch(tool -> tool.path("type").asString("").equals("function")
                                 && tool.path("function").path("name").isString());
-        if (!right) {
+        if (!valid) {
             fields.violate("tools", "a list of {\"type\": \"function\", \"function\": {\"name\": string, ...}}");
         }
         if (fields.has("tool_choice") && !choice.equals("auto")) {
-            fields.violate("tool_choice", "auto or none: a call cannot be forced");
+            fields.violate("tool_choice", "auto or none: forced tool calls are not supported");
         }
         return tools.valueStream().toList();
     }
 
-    /** What the template is told besides, as vLLM and llama-server take it. */
+    /** Extra variables of the template, {@code chat_template_kwargs} as in vLLM and llama-server. */
     static Map<String, JsonNode> settings(RequestFields fields) {
         JsonNode settings = fields.node("chat_template_kwargs");
         if (!settings.isMissingNode() && !settings.isObject()) {
@@ -86,7 +86,7 @@ final class ChatMessages {
         return settings.propertyStream().collect(Collectors.toMap(Map.Entry::getKey, Map.Entry::getValue));
     }
 
-    /** A text, a list of parts that are texts, or nothing, as when an assistant has only called a tool. */
+    /** The content: a string, a list of text parts, or nothing, as in an assistant message with only tool calls. */
     private static Optional<String> content(JsonNode content) {
         if (content.isString()) {
             return Optional.of(content.stringValue());
@@ -94,11 +94,11 @@ final class ChatMessages {
         if (content.isNull() || content.isMissingNode()) {
             return Optional.of("");
         }
-        boolean texts = content.isArray()
+        boolean textParts = content.isArray()
                 && content.valueStream()
                         .allMatch(part -> part.path("type").asString("").equals("text")
                                 && part.path("text").isString());
-        return texts
+        return textParts
                 ? Optional.of(content.valueStream()
                         .map(part -> part.path("text").stringValue())
                         .collect(Collectors.joining()))

@@ -1,27 +1,31 @@
 package dev.starforge.serve.openai;
 
 import dev.starforge.serve.engine.GeneratedToken;
+import dev.starforge.serve.engine.ToolFormat;
 import dev.starforge.serve.openai.ToolParser.ToolCall;
 import java.util.List;
 import tools.jackson.databind.node.ObjectNode;
 
-/** In what completions and chats differ: the same text in other fields. */
+/** The fields in which the responses of completions and chat completions differ. */
 sealed interface CompletionFormat permits TextFormat, ChatFormat {
     String idPrefix();
 
-    /** What the answer calls itself. */
+    /** How the model writes tool calls; {@link ToolFormat#NONE} if the request has no tools. */
+    ToolFormat tools();
+
+    /** The value of {@code object}. */
     String object(boolean streamed);
 
-    /** The whole text of a choice, and the tools that it calls. */
+    /** Puts the whole text of a choice, and its tool calls. */
     void whole(ObjectNode choice, String text, List<ToolCall> calls);
 
-    /** The calls of tools that a stream has after its text. */
+    /** Puts the tool calls that a stream has after its text. */
     void calls(ObjectNode choice, List<ToolCall> calls);
 
-    /** What a stream says before any text; whether there is something. */
+    /** Puts the first chunk of a stream. Returns false if there is none. */
     boolean opening(ObjectNode choice, int sequence);
 
-    /** A part of a text; an empty one comes with the reason for its end. */
+    /** Puts a part of the text; empty in the chunk with the finish reason. */
     void part(ObjectNode choice, String text);
 
     ObjectNode logprobs(List<GeneratedToken> tokens, int offset);

@@ -1,9 +1,14 @@
 package dev.starforge.serve.openai;
 
+import dev.starforge.text.template.ChatTemplateException;
+import dev.starforge.text.fim.FillInMiddle;
+import dev.starforge.text.fim.FimMarkers;
+import dev.starforge.text.tokenizer.HealedPrompt;
+import dev.starforge.text.template.ChatTemplate;
 import dev.starforge.serve.api.Api;
 import dev.starforge.serve.api.ApiRoute;
-import dev.starforge.serve.api.ApiRoute.Weight;
 import dev.starforge.serve.api.Call;
+import dev.starforge.serve.api.Execution;
 import dev.starforge.serve.api.InvalidRequestException;
 import dev.starforge.serve.api.RequestFields;
 import dev.starforge.serve.engine.GenerationRequest;
@@ -12,13 +17,7 @@ import dev.starforge.serve.engine.ModelCard;
 import dev.starforge.serve.engine.ToolFormat;
 import dev.starforge.serve.generation.ActiveRequest;
 import dev.starforge.serve.generation.InferenceService;
-import dev.starforge.serve.generation.Prompt;
 import dev.starforge.serve.generation.PromptFields;
-import dev.starforge.text.fim.FillInMiddle;
-import dev.starforge.text.fim.FimMarkers;
-import dev.starforge.text.template.ChatTemplate;
-import dev.starforge.text.template.ChatTemplateException;
-import dev.starforge.text.tokenizer.HealedPrompt;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Clock;
@@ -32,18 +31,18 @@ import java.util.function.LongSupplier;
 import java.util.function.Supplier;
 import tools.jackson.databind.JsonNode;
 
-/** OpenAI's two ways to ask for text: completions, also of a gap, and chats. */
+/** OpenAI's {@code /v1/completions}, with fill-in-the-middle by {@code suffix}, and {@code /v1/chat/completions}. */
 public final class CompletionRoutes {
-    private static final int DEFAULT_TOKENS = 16;
-    private static final int MOST_LOGPROBS = 20;
-    private static final int MOST_SEQUENCES = 128;
+    private static final int DEFAULT_MAX_TOKENS = 16;
+    private static final int MAX_LOGPROBS = 20;
+    private static final int MAX_SEQUENCES = 128;
 
     private final InferenceService inference;
     private final Clock clock;
     private final LongSupplier seeds;
     private final Supplier<String> ids;
 
-    /** @param ids for answers, without their prefix */
+    /** @param ids generates response ids, without their prefix */
     public CompletionRoutes(InferenceService inference, Clock clock, LongSupplier seeds, Supplier<String> ids) {
         this.inference = inference;
         this.clock = clock;
@@ -53,8 +52,8 @@ public final class CompletionRoutes {
 
     public List<ApiRoute> routes() {
         return List.of(
-                new ApiRoute("POST", "/v1/completions", Api.OPENAI, Weight.WORK, this::completions),
-                new ApiRoute("POST", "/v1/chat/completions", Api.OPENAI, Weight.WORK, this::chat));
+                new ApiRoute("POST", "/v1/completions", Api.OPENAI, Execution.GENERATION, this::completions),
+                new ApiRoute("POST", "/v1/chat/completions", Api.OPENAI, Execution.GENERATION, this::chat));
     }
 
     private void completions(Call call) throws IOException, InterruptedException {
@@ -62,19 +61,21 @@ public final class CompletionRoutes {
         ModelCard card = engine.card();
         RequestFields fields = call.fields();
         OpenAiFields common = new OpenAiFields(fields, engine, seeds);
-        int maxTokens = common.maxTokens("max_tokens", DEFAULT_TOKENS);
+        int maxTokens = common.maxTokens("max_tokens", DEFAULT_MAX_TOKENS);
         boolean echo = fields.flag("echo", false);
-        int logprobs = (int) fields.integer("logprobs", 0, MOST_LOGPROBS, GenerationRequest.NO_LOGPROBS);
+        int logprobs = (int) fields.integer("logprobs", 0, MAX_LOGPROBS, GenerationRequest.NO_LOGPROBS);
         if (echo && logprobs >= 0) {
-            fields.violate("echo", "false with logprobs: those of the prompt are not computed");
+            fields.violate("echo", "false with logprobs: log probabilities of the prompt are not computed");
         }
         fields.integer("best_of", common.choices(), common.choices(), common.choices());
         List<int[]> prompts = PromptFields.read(
-                fields, "prompt", card.tokenizer(), card.vocabulary(), MOST_SEQUENCES / common.choices());
+                fields, "prompt", card.tokenizer(), card.vocabulary(), MAX_SEQUENCES / common.choices());
         Optional<FillInMiddle> gap = gap(fields, card);
-        boolean heals = fields.flag("token_healing", false);
-        if (heals && gap.isPresent()) {
-            fields.violate("token_healing", "false with a suffix: the middle begins with a token of its own");
+        boolean healing = fields.flag("token_healing", false);
+        if (healing && gap.isPresent()) {
+            fields.violate(
+                    "token_healing",
+                    "false with a suffix: with fill-in-the-middle the completion starts at a token boundary");
         }
         List<String> echoes = echo ? echoes(fields, prompts, card) : Collections.nCopies(prompts.size(), "");
         boolean stream = common.stream();
@@ -84,32 +85,31 @@ public final class CompletionRoutes {
             prompts = List.of(gap.get().prompt(fields.string("prompt", ""), fields.string("suffix", "")));
         }
         List<HealedPrompt> healed = prompts.stream()
-                .map(heals ? card.tokenizer()::heal : HealedPrompt::asIs)
+                .map(healing ? card.tokenizer()::heal : HealedPrompt::asIs)
                 .toList();
-        List<Prompt> wanted = common.prompts(
-                healed,
-                Collections.nCopies(prompts.size(), maxTokens),
-                gap.map(FillInMiddle::ends).orElse(Set.of()),
-                logprobs,
-                call.tenant());
-        List<String> repeated = new ArrayList<>();
-        echoes.forEach(text -> repeated.addAll(Collections.nCopies(common.choices(), text)));
-        CompletionFormat style = new TextFormat(new TokenLogprobs(card.tokenizer()), repeated);
-        answer(
-                call,
-                engine,
-                wanted,
-                answer(style, common, logprobs >= 0, usage, prompts.size(), ToolFormat.NONE),
-                stream);
+        List<GenerationRequest> requests = common.requests(
+                healed, maxTokens, gap.map(FillInMiddle::ends).orElse(Set.of()), logprobs, call.tenant());
+        List<String> echoOfChoice = new ArrayList<>();
+        echoes.forEach(text -> echoOfChoice.addAll(Collections.nCopies(common.choices(), text)));
+        CompletionFormat format = new TextFormat(new TokenLogprobs(card.tokenizer()), echoOfChoice);
+        OpenAiResponse response = new OpenAiResponse(
+                format,
+                format.idPrefix() + ids.get(),
+                clock.instant().getEpochSecond(),
+                common.model(),
+                logprobs >= 0,
+                usage,
+                prompts.size());
+        respond(call, inference.start(engine, requests), response, stream);
     }
 
-    /** A suffix asks for what stands before it. */
+    /** The fill-in-the-middle format, if the request has a suffix. */
     private static Optional<FillInMiddle> gap(RequestFields fields, ModelCard card) {
         if (fields.string("suffix", "").isEmpty()) {
             return Optional.empty();
         }
         if (!fields.node("prompt").isString()) {
-            fields.violate("prompt", "one text with a suffix");
+            fields.violate("prompt", "one string with a suffix");
         }
         if (FimMarkers.of(card.tokenizer()).isEmpty()) {
             fields.violate("suffix", "none: the model has no fill-in-the-middle tokens");
@@ -132,36 +132,40 @@ public final class CompletionRoutes {
         RequestFields fields = call.fields();
         OpenAiFields common = new OpenAiFields(fields, engine, seeds);
         boolean logprobs = fields.flag("logprobs", false);
-        int top = (int) fields.integer("top_logprobs", 0, MOST_LOGPROBS, 0);
+        int top = (int) fields.integer("top_logprobs", 0, MAX_LOGPROBS, 0);
         if (top > 0 && !logprobs) {
             fields.violate("top_logprobs", "logprobs: true with it");
         }
         if (fields.flag("token_healing", false)) {
-            fields.violate("token_healing", "false: a conversation ends with what the chat template puts there");
+            fields.violate("token_healing", "false: a chat prompt ends with the tokens of the chat template");
         }
         List<JsonNode> tools = ChatMessages.tools(fields, card);
         boolean stream = common.stream();
         boolean usage = common.includeUsage();
         String text = render(fields, card, tools);
-        int unsaid = -1;
-        int either = common.maxTokens("max_tokens", unsaid);
-        int maxTokens = (int) fields.integer("max_completion_tokens", 0, card.context(), either);
+        int unset = -1;
+        int maxTokensField = common.maxTokens("max_tokens", unset);
+        int maxTokens = (int) fields.integer("max_completion_tokens", 0, card.context(), maxTokensField);
         fields.check();
         int[] prompt = card.tokenizer().encode(text, false);
-        int most = maxTokens == unsaid ? Math.max(1, card.context() - prompt.length) : maxTokens;
-        List<Prompt> wanted = common.prompts(
+        int limit = maxTokens == unset ? Math.max(1, card.context() - prompt.length) : maxTokens;
+        List<GenerationRequest> requests = common.requests(
                 List.of(HealedPrompt.asIs(prompt)),
-                List.of(most),
+                limit,
                 Set.of(),
                 logprobs ? top : GenerationRequest.NO_LOGPROBS,
                 call.tenant());
-        CompletionFormat style = new ChatFormat(new TokenLogprobs(card.tokenizer()), ids);
-        answer(
-                call,
-                engine,
-                wanted,
-                answer(style, common, logprobs, usage, 1, tools.isEmpty() ? ToolFormat.NONE : card.toolFormat()),
-                stream);
+        ToolFormat toolFormat = tools.isEmpty() ? ToolFormat.NONE : card.toolFormat();
+        CompletionFormat format = new ChatFormat(new TokenLogprobs(card.tokenizer()), toolFormat, ids);
+        OpenAiResponse response = new OpenAiResponse(
+                format,
+                format.idPrefix() + ids.get(),
+                clock.instant().getEpochSecond(),
+                common.model(),
+                logprobs,
+                usage,
+                1);
+        respond(call, inference.start(engine, requests), response, stream);
     }
 
     private static String render(RequestFields fields, ModelCard card, List<JsonNode> tools) {
@@ -169,48 +173,29 @@ public final class CompletionRoutes {
         if (template.isEmpty()) {
             throw InvalidRequestException.of(
                     "messages",
-                    "a model with a chat template; this one has none, give it one with --chat-template FILE");
+                    "a model with a chat template; this model has none; pass --chat-template FILE to the worker");
         }
         Map<String, JsonNode> settings = ChatMessages.settings(fields);
         return ChatMessages.read(fields)
                 .map(messages -> {
                     try {
                         return template.get().render(messages, tools, true, settings);
-                    } catch (ChatTemplateException refused) {
-                        fields.violate("messages", "a conversation that the model's chat template takes");
+                    } catch (ChatTemplateException e) {
+                        fields.violate("messages", "messages that the model's chat template accepts");
                         return "";
                     }
                 })
                 .orElse("");
     }
 
-    private Answer answer(
-            CompletionFormat style,
-            OpenAiFields common,
-            boolean logprobs,
-            boolean usage,
-            int prompts,
-            ToolFormat tools) {
-        return new Answer(
-                style,
-                style.idPrefix() + ids.get(),
-                clock.instant().getEpochSecond(),
-                common.model(),
-                logprobs,
-                usage,
-                prompts,
-                tools);
-    }
-
-    private void answer(Call call, InferenceEngine engine, List<Prompt> wanted, Answer answer, boolean stream)
+    private static void respond(Call call, ActiveRequest request, OpenAiResponse response, boolean stream)
             throws IOException, InterruptedException {
-        try (ActiveRequest run = inference.start(engine, wanted)) {
-            call.onDisconnect(run::cancel);
-            if (stream) {
-                answer.stream(call, run);
-            } else {
-                answer.whole(call, run);
-            }
+        try (request) {
+            call.onDisconnect(request::cancel);
+            request.writeTo(
+                    stream
+                            ? new StreamedCompletionWriter(response, call, request.size())
+                            : new WholeCompletionWriter(response, call, request.size()));
         }
     }
 }

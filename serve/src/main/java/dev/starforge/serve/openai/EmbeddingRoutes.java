@@ -2,8 +2,8 @@ package dev.starforge.serve.openai;
 
 import dev.starforge.serve.api.Api;
 import dev.starforge.serve.api.ApiRoute;
-import dev.starforge.serve.api.ApiRoute.Weight;
 import dev.starforge.serve.api.Call;
+import dev.starforge.serve.api.Execution;
 import dev.starforge.serve.api.FieldViolation;
 import dev.starforge.serve.api.InvalidRequestException;
 import dev.starforge.serve.api.RequestFields;
@@ -21,9 +21,9 @@ import java.util.List;
 import tools.jackson.databind.node.ArrayNode;
 import tools.jackson.databind.node.ObjectNode;
 
-/** Texts as vectors: one request, one vector for each text. */
+/** {@code /v1/embeddings}. */
 public final class EmbeddingRoutes {
-    private static final int MOST_INPUTS = 2048;
+    private static final int MAX_INPUTS = 2048;
 
     private final InferenceService inference;
 
@@ -32,7 +32,7 @@ public final class EmbeddingRoutes {
     }
 
     public List<ApiRoute> routes() {
-        return List.of(new ApiRoute("POST", "/v1/embeddings", Api.OPENAI, Weight.WORK, this::embeddings));
+        return List.of(new ApiRoute("POST", "/v1/embeddings", Api.OPENAI, Execution.GENERATION, this::embeddings));
     }
 
     private void embeddings(Call call) throws IOException, InterruptedException {
@@ -45,15 +45,15 @@ public final class EmbeddingRoutes {
             fields.violate("encoding_format", "float or base64");
         }
         if (fields.has("dimensions")) {
-            fields.violate("dimensions", "none: vectors have the width of the model");
+            fields.violate("dimensions", "none: the embedding size is fixed by the model");
         }
-        List<int[]> inputs = PromptFields.read(fields, "input", card.tokenizer(), card.vocabulary(), MOST_INPUTS);
+        List<int[]> inputs = PromptFields.read(fields, "input", card.tokenizer(), card.vocabulary(), MAX_INPUTS);
         fields.check();
         inputs.forEach(input -> requireRoom(input, card));
         String adapter = OpenAiFields.adapter(engine, model);
-        try (ActiveEmbedding vectors = inference.embed(engine, inputs, adapter)) {
-            call.onDisconnect(vectors::cancel);
-            List<float[]> all = vectors.await();
+        try (ActiveEmbedding embedding = inference.embed(engine, inputs, adapter)) {
+            call.onDisconnect(embedding::cancel);
+            List<float[]> all = embedding.await();
             ObjectNode body = Jackson.object().put("object", "list");
             ArrayNode data = body.putArray("data");
             for (int i = 0; i < all.size(); i++) {
@@ -75,7 +75,7 @@ public final class EmbeddingRoutes {
         }
     }
 
-    /** Base64 is of the float32 values, little-endian, as OpenAI's own clients ask for them. */
+    /** Base64 encodes little-endian float32 values; OpenAI's clients request it by default. */
     private static void put(ObjectNode entry, float[] vector, String encoding) {
         if (encoding.equals("base64")) {
             ByteBuffer bytes = ByteBuffer.allocate(4 * vector.length).order(ByteOrder.LITTLE_ENDIAN);

@@ -2,8 +2,8 @@ package dev.starforge.serve.openai;
 
 import dev.starforge.serve.api.Api;
 import dev.starforge.serve.api.ApiRoute;
-import dev.starforge.serve.api.ApiRoute.Weight;
 import dev.starforge.serve.api.Call;
+import dev.starforge.serve.api.Execution;
 import dev.starforge.serve.api.InvalidRequestException;
 import dev.starforge.serve.api.RequestFields;
 import dev.starforge.serve.engine.AdapterCard;
@@ -22,15 +22,15 @@ import java.util.Optional;
 import tools.jackson.databind.node.ArrayNode;
 import tools.jackson.databind.node.ObjectNode;
 
-/** The model and its adapters: what there is, and adapters that come and go while the worker runs. */
+/** Lists the model and its LoRA adapters, and loads and unloads adapters. */
 public final class ModelRoutes {
-    private static final int LONGEST_NAME = 128;
-    private static final int LONGEST_PATH = 4096;
+    private static final int MAX_NAME = 128;
+    private static final int MAX_PATH = 4096;
 
     private final InferenceService inference;
     private final Optional<Path> adapterRoot;
 
-    /** @param adapterRoot adapters are loaded from below it only; without one, none are */
+    /** @param adapterRoot adapters can only be loaded from below this folder; empty disables loading */
     public ModelRoutes(InferenceService inference, Optional<Path> adapterRoot) {
         this.inference = inference;
         this.adapterRoot = adapterRoot;
@@ -38,10 +38,10 @@ public final class ModelRoutes {
 
     public List<ApiRoute> routes() {
         return List.of(
-                new ApiRoute("GET", "/v1/models", Api.OPENAI, Weight.QUICK, this::list),
-                new ApiRoute("GET", "/v1/models/{id}", Api.OPENAI, Weight.QUICK, this::one),
-                new ApiRoute("POST", "/v1/load_lora_adapter", Api.OPENAI, Weight.CONTROL, this::load),
-                new ApiRoute("POST", "/v1/unload_lora_adapter", Api.OPENAI, Weight.CONTROL, this::unload));
+                new ApiRoute("GET", "/v1/models", Api.OPENAI, Execution.INLINE, this::list),
+                new ApiRoute("GET", "/v1/models/{id}", Api.OPENAI, Execution.INLINE, this::one),
+                new ApiRoute("POST", "/v1/load_lora_adapter", Api.OPENAI, Execution.BLOCKING, this::load),
+                new ApiRoute("POST", "/v1/unload_lora_adapter", Api.OPENAI, Execution.BLOCKING, this::unload));
     }
 
     private void list(Call call) throws IOException {
@@ -83,49 +83,47 @@ public final class ModelRoutes {
     private void load(Call call) throws IOException {
         InferenceEngine engine = inference.engine();
         RequestFields fields = call.fields();
-        String name = fields.requireString("lora_name", LONGEST_NAME);
-        String path = fields.requireString("lora_path", LONGEST_PATH);
+        String name = fields.requireString("lora_name", MAX_NAME);
+        String path = fields.requireString("lora_path", MAX_PATH);
         fields.check();
         if (name.equals(engine.card().id())) {
-            throw InvalidRequestException.of("lora_name", "another name than the model's own");
+            throw InvalidRequestException.of("lora_name", "a name other than the model's");
         }
         Path folder = below(path);
-        adapting(() -> engine.loadAdapter(name, folder));
+        runOnEngine(() -> engine.loadAdapter(name, folder));
         call.respond(200, Jackson.object().put("lora_name", name).put("status", "loaded"));
     }
 
     private void unload(Call call) throws IOException {
         InferenceEngine engine = inference.engine();
         RequestFields fields = call.fields();
-        String name = fields.requireString("lora_name", LONGEST_NAME);
+        String name = fields.requireString("lora_name", MAX_NAME);
         fields.check();
-        adapting(() -> engine.unloadAdapter(name));
+        runOnEngine(() -> engine.unloadAdapter(name));
         call.respond(200, Jackson.object().put("lora_name", name).put("status", "unloaded"));
     }
 
-    private static void adapting(Runnable work) {
+    private static void runOnEngine(Runnable work) {
         try {
             work.run();
-        } catch (EngineException refusal) {
-            throw InferenceService.answer(refusal);
+        } catch (EngineException e) {
+            throw InferenceService.toClientError(e);
         }
     }
 
-    /** The folder that a path names, links followed; that it is not there and that it is elsewhere look the same. */
+    /** Resolves a path, following links. A missing folder and one outside the root give the same error. */
     private Path below(String path) {
-        HttpException elsewhere = new HttpException(
-                403,
-                "adapter_path_not_allowed",
-                "lora_path: expected a folder below the one given with --adapter-root");
+        HttpException notAllowed =
+                new HttpException(403, "adapter_path_not_allowed", "lora_path: expected a folder below --adapter-root");
         try {
-            Path root = adapterRoot.orElseThrow(() -> elsewhere).toRealPath();
+            Path root = adapterRoot.orElseThrow(() -> notAllowed).toRealPath();
             Path folder = root.resolve(path).toRealPath();
             if (!folder.startsWith(root) || folder.equals(root)) {
-                throw elsewhere;
+                throw notAllowed;
             }
             return folder;
-        } catch (IOException | InvalidPathException missing) {
-            throw elsewhere;
+        } catch (IOException | InvalidPathException e) {
+            throw notAllowed;
         }
     }
 }

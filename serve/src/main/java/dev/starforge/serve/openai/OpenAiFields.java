@@ -1,22 +1,22 @@
 package dev.starforge.serve.openai;
 
+import dev.starforge.text.tokenizer.HealedPrompt;
 import dev.starforge.model.generate.SamplingParams;
 import dev.starforge.serve.api.RequestFields;
 import dev.starforge.serve.engine.AdapterCard;
 import dev.starforge.serve.engine.GenerationRequest;
 import dev.starforge.serve.engine.InferenceEngine;
-import dev.starforge.serve.generation.Prompt;
+import dev.starforge.serve.engine.StopConditions;
 import dev.starforge.serve.generation.SamplingFields;
 import dev.starforge.serve.http.HttpException;
-import dev.starforge.text.tokenizer.HealedPrompt;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
 import java.util.function.LongSupplier;
 
-/** What completions and chats are asked with in common. What would change the answer and is not done here is refused. */
+/** Request fields that completions and chat completions share. Unsupported fields that would change the output are rejected. */
 final class OpenAiFields {
-    private static final int MOST_CHOICES = 16;
+    private static final int MAX_CHOICES = 16;
 
     private final RequestFields fields;
     private final InferenceEngine engine;
@@ -34,7 +34,7 @@ final class OpenAiFields {
                 .penalties()
                 .sampling();
         stops = SamplingFields.stops(fields);
-        choices = (int) fields.integer("n", 1, MOST_CHOICES, 1);
+        choices = (int) fields.integer("n", 1, MAX_CHOICES, 1);
         ignoreEos = fields.flag("ignore_eos", false);
         model = fields.string("model", "");
         if (!fields.node("logit_bias").isEmpty()) {
@@ -58,7 +58,7 @@ final class OpenAiFields {
         return fields.section("stream_options").flag("include_usage", false);
     }
 
-    /** The adapter that is asked for by the name of the model; empty for the model itself. */
+    /** The adapter that {@code model} names; empty for the base model. */
     String adapter() {
         return adapter(engine, model);
     }
@@ -73,40 +73,31 @@ final class OpenAiFields {
         return model;
     }
 
-    /** The name that the answer gives back. */
+    /** The model name in the response. */
     String model() {
         return model.isEmpty() ? engine.card().id() : model;
     }
 
-    /** How long an answer may be: by either of its names, or by llama-server's, where below 0 is no limit. */
-    int maxTokens(String name, int otherwise) {
+    /** The limit of generated tokens: the field {@code name}, or llama-server's {@code n_predict}, where -1 is no limit. */
+    int maxTokens(String name, int defaultValue) {
         int context = engine.card().context();
         long predict = fields.integer("n_predict", -1, context, -1);
-        long llama = fields.has("n_predict") ? predict < 0 ? otherwise : predict : otherwise;
+        long llama = fields.has("n_predict") ? predict < 0 ? defaultValue : predict : defaultValue;
         return (int) fields.integer(name, 0, context, llama);
     }
 
-    /** Each prompt as often as it is to be answered, with a seed of its own. */
-    List<Prompt> prompts(
-            List<HealedPrompt> prompts, List<Integer> maxTokens, Set<Integer> stopTokens, int logprobs, String tenant) {
+    /** The requests for {@code n} choices of each prompt, each with its own seed. */
+    List<GenerationRequest> requests(
+            List<HealedPrompt> prompts, int maxTokens, Set<Integer> stopTokens, int logprobs, String tenant) {
         String adapter = adapter();
-        List<Prompt> all = new ArrayList<>();
-        for (int i = 0; i < prompts.size(); i++) {
-            for (int j = 0; j < choices; j++) {
-                SamplingParams own = sampling.withSeed(sampling.seed() + j);
-                all.add(new Prompt(
-                        new GenerationRequest(
-                                prompts.get(i),
-                                maxTokens.get(i),
-                                own,
-                                stopTokens,
-                                ignoreEos,
-                                logprobs,
-                                adapter,
-                                tenant),
-                        stops));
+        StopConditions stop = new StopConditions(maxTokens, stopTokens, ignoreEos).withStrings(stops);
+        List<GenerationRequest> requests = new ArrayList<>();
+        for (HealedPrompt prompt : prompts) {
+            for (int i = 0; i < choices; i++) {
+                SamplingParams seeded = sampling.withSeed(sampling.seed() + i);
+                requests.add(new GenerationRequest(prompt, seeded, stop, logprobs, adapter, tenant));
             }
         }
-        return all;
+        return requests;
     }
 }

@@ -1,6 +1,7 @@
 package dev.starforge.serve.openai;
 
 import dev.starforge.serve.engine.GeneratedToken;
+import dev.starforge.serve.engine.ToolFormat;
 import dev.starforge.serve.openai.ToolParser.ToolCall;
 import java.util.List;
 import tools.jackson.databind.node.ObjectNode;
@@ -8,12 +9,17 @@ import tools.jackson.databind.node.ObjectNode;
 /**
  * {@code /v1/completions}.
  *
- * @param echoes what goes before each text, for {@code echo}
+ * @param echoes the prompt before each text, for {@code echo}
  */
 record TextFormat(TokenLogprobs tokens, List<String> echoes) implements CompletionFormat {
     @Override
     public String idPrefix() {
         return "cmpl-";
+    }
+
+    @Override
+    public ToolFormat tools() {
+        return ToolFormat.NONE;
     }
 
     @Override
@@ -28,7 +34,7 @@ record TextFormat(TokenLogprobs tokens, List<String> echoes) implements Completi
 
     @Override
     public void calls(ObjectNode choice, List<ToolCall> calls) {
-        throw new IllegalStateException("completions: there are no tools to call");
+        throw new IllegalStateException("completions: tool calls are not supported");
     }
 
     @Override

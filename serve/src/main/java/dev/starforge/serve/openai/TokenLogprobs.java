@@ -9,7 +9,7 @@ import tools.jackson.databind.node.ArrayNode;
 import tools.jackson.databind.node.JsonNodeFactory;
 import tools.jackson.databind.node.ObjectNode;
 
-/** Single tokens as text, for log probabilities: as each reads in the middle of a text. */
+/** Writes log probabilities. Tokens are decoded as they read in the middle of a text. */
 final class TokenLogprobs {
     private static final String REPLACEMENT = "\uFFFD";
 
@@ -28,7 +28,7 @@ final class TokenLogprobs {
     }
 
     /**
-     * Log probabilities as completions have them.
+     * Log probabilities of {@code /v1/completions}.
      *
      * @param offset of the first token in the text
      */
@@ -51,7 +51,7 @@ final class TokenLogprobs {
         return node;
     }
 
-    /** Log probabilities as chats have them. */
+    /** Log probabilities of {@code /v1/chat/completions}. */
     ObjectNode chat(List<GeneratedToken> tokens) {
         ObjectNode node = JsonNodeFactory.instance.objectNode();
         ArrayNode content = node.putArray("content");
@@ -64,7 +64,7 @@ final class TokenLogprobs {
         return node.putNull("refusal");
     }
 
-    /** A token that is part of a character has no bytes that could be told. */
+    /** A token that is part of a character has null bytes. */
     private void fill(ObjectNode entry, int id, float logprob) {
         String text = of(id);
         entry.put("token", text).put("logprob", logprob);

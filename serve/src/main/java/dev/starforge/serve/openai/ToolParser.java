@@ -9,8 +9,8 @@ import tools.jackson.core.JacksonException;
 import tools.jackson.databind.JsonNode;
 
 /**
- * Tells the calls of tools in an answer from its text, piece by piece: text leaves at once unless it may be the beginning of a
- * call. What looks like a call and is none after all is text. For one answer.
+ * Separates tool calls from text, incrementally: text is returned at once unless it may be the start of a call. A malformed call is
+ * returned as text. One parser per choice.
  */
 final class ToolParser {
     private static final String OPEN = "<tool_call>";
@@ -18,8 +18,8 @@ final class ToolParser {
 
     private final ToolFormat format;
     private final StringBuilder held = new StringBuilder();
-    private boolean calling;
-    private boolean talking;
+    private boolean inCall;
+    private boolean isText;
 
     ToolParser(ToolFormat format) {
         this.format = format;
@@ -30,9 +30,9 @@ final class ToolParser {
 
     record Rest(String text, List<ToolCall> calls) {}
 
-    /** Takes a piece; returns the text that is certain. */
-    String push(String piece) {
-        held.append(piece);
+    /** Takes the next delta; returns the text that cannot be part of a call. */
+    String push(String delta) {
+        held.append(delta);
         return switch (format) {
             case NONE -> take(held.length());
             case QWEN -> beforeTag();
@@ -41,12 +41,12 @@ final class ToolParser {
     }
 
     private String beforeTag() {
-        if (calling) {
+        if (inCall) {
             return "";
         }
         int at = held.indexOf(OPEN);
         if (at >= 0) {
-            calling = true;
+            inCall = true;
             return take(at);
         }
         int kept = Math.min(OPEN.length() - 1, held.length());
@@ -58,11 +58,11 @@ final class ToolParser {
 
     private String unlessObject() {
         String begun = held.toString().stripLeading();
-        talking |= !begun.isEmpty() && begun.charAt(0) != '{';
-        return talking ? take(held.length()) : "";
+        isText |= !begun.isEmpty() && begun.charAt(0) != '{';
+        return isText ? take(held.length()) : "";
     }
 
-    /** What is left at the end. */
+    /** The rest of the text, or the calls. */
     Rest finish() {
         String rest = take(held.length());
         List<ToolCall> calls = switch (format) {
@@ -73,12 +73,12 @@ final class ToolParser {
         return calls.isEmpty() ? new Rest(rest, calls) : new Rest("", calls);
     }
 
-    /** All calls of a text of nothing else; none if one of them is not right. */
+    /** All calls of a text; empty if one of them is malformed. */
     private static List<ToolCall> tagged(String text) {
         List<ToolCall> calls = new ArrayList<>();
         for (int at = text.indexOf(OPEN); at >= 0; at = text.indexOf(OPEN, at + 1)) {
             int end = text.indexOf(CLOSE, at);
-            // a model that stops with the call may leave the last tag out
+            // a model may stop before the last closing tag
             Optional<ToolCall> call = call(text.substring(at + OPEN.length(), end < 0 ? text.length() : end));
             if (call.isEmpty()) {
                 return List.of();
@@ -95,7 +95,7 @@ final class ToolParser {
             return call.path("name").isString() && arguments.isObject()
                     ? Optional.of(new ToolCall(call.get("name").stringValue(), arguments.toString()))
                     : Optional.empty();
-        } catch (JacksonException none) {
+        } catch (JacksonException e) {
             return Optional.empty();
         }
     }

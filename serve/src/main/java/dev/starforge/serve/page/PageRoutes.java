@@ -2,8 +2,9 @@ package dev.starforge.serve.page;
 
 import dev.starforge.serve.api.Api;
 import dev.starforge.serve.api.ApiRoute;
-import dev.starforge.serve.api.ApiRoute.Weight;
+import dev.starforge.serve.api.Auth;
 import dev.starforge.serve.api.Call;
+import dev.starforge.serve.api.Execution;
 import dev.starforge.serve.http.HttpException;
 import dev.starforge.text.report.Report;
 import java.io.IOException;
@@ -13,11 +14,10 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * The page that a browser shows, {@code GET /}, and its files: plain HTML, CSS and scripts, the same for everybody, so they need
- * no key; what the page then asks for does. Its policy lets it run its own files and talk to its own server, and nothing else.
+ * The web UI, {@code GET /}, and its static files. They need no API key; the requests of the page do. The content security policy
+ * allows only the page's own files and server.
  *
- * <p>A page is a frame and its views, each a script that adds itself to the frame; so what a server can do is which scripts it
- * has, and one that can do more (a pool) is a longer list.
+ * <p>The page is a frame; each view is a script that adds itself to it. The list of scripts determines what a server's page can do.
  */
 public final class PageRoutes {
     private static final String POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -26,7 +26,7 @@ public final class PageRoutes {
     private final byte[] index;
     private final Map<String, byte[]> files = new LinkedHashMap<>();
 
-    /** @param views text of scripts by name, loaded in this order */
+    /** @param views scripts by name, loaded in this order */
     private PageRoutes(Map<String, String> views) {
         put(Report.STYLE, Report.look(Report.STYLE));
         put(Report.FUNCTIONS, Report.look(Report.FUNCTIONS));
@@ -40,12 +40,12 @@ public final class PageRoutes {
         index = own("index.html").replace("{scripts}", scripts).getBytes(StandardCharsets.UTF_8);
     }
 
-    /** A worker's: try its model, compare it with its adapters. */
+    /** The page of a worker: try the model, compare it with its adapters. */
     public static PageRoutes ofWorker() {
         return of("answer.js", "ask.js", "try.js", "compare.js");
     }
 
-    /** A pool's: watch it, and what a worker's does with all its models. */
+    /** The page of a pool: its state, and a worker's page for all its models. */
     public static PageRoutes ofPool() {
         return of("pool.js", "answer.js", "ask.js", "try.js", "compare.js");
     }
@@ -57,9 +57,9 @@ public final class PageRoutes {
     }
 
     /**
-     * A run's: watch it.
+     * The page of a training run.
      *
-     * @param script that lays a run out, as in its report
+     * @param script JavaScript that renders a run, as in its report
      */
     public static PageRoutes ofRun(String script) {
         Map<String, String> views = new LinkedHashMap<>();
@@ -70,14 +70,20 @@ public final class PageRoutes {
 
     public List<ApiRoute> routes() {
         return List.of(
-                new ApiRoute("GET", "/", Api.NATIVE, Weight.OPEN, call -> answer(call, "text/html", index)),
-                new ApiRoute("GET", "/page/{id}", Api.NATIVE, Weight.OPEN, this::file));
+                new ApiRoute(
+                        "GET",
+                        "/",
+                        Api.NATIVE,
+                        Execution.INLINE,
+                        Auth.PUBLIC,
+                        call -> answer(call, "text/html", index)),
+                new ApiRoute("GET", "/page/{id}", Api.NATIVE, Execution.INLINE, Auth.PUBLIC, this::file));
     }
 
     private void file(Call call) throws IOException {
         byte[] content = files.get(call.pathParameter());
         if (content == null) {
-            throw new HttpException(404, "not_found", "the page has no such file");
+            throw new HttpException(404, "not_found", "no such file");
         }
         String name = call.pathParameter();
         answer(

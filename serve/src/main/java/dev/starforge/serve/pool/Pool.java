@@ -44,20 +44,22 @@ import java.util.concurrent.Executor;
 import java.util.concurrent.atomic.AtomicBoolean;
 
 /**
- * Many workers behind one address. It holds no model and loads no backend: what may fail runs in processes of its own, so that
- * this one survives them. It starts with what an earlier pool left, and serves until somebody asks it to {@link #drain}.
+ * Serves many workers behind one address. The pool loads no model and no backend: workers run in their own processes, whose failures
+ * it survives. It adopts the workers of an earlier pool and serves until {@link #drain}.
  */
 public final class Pool implements AutoCloseable {
     private static final Duration TICK = Duration.ofMillis(100);
-    private static final Duration ANSWER = Duration.ofSeconds(2);
-    private static final Duration LAST_WRITES = Duration.ofSeconds(2);
-    private static final int REQUESTS = 2048;
+    private static final Duration HEALTH_TIMEOUT = Duration.ofSeconds(2);
+    private static final Duration CLOSE_GRACE = Duration.ofSeconds(2);
+    private static final int MAX_REQUESTS = 2048;
     private static final HttpLimits LIMITS = HttpLimits.DEFAULT.withConnections(4096);
 
     private final PoolConfig config;
     private final PoolDependencies parts;
     private final EventLog log;
+    private final HttpWorkerClient client;
     private final Supervisor supervisor;
+    private final Relay relay;
     private final WorkerStarter starter;
     private final WorkerRegistry registry;
     private final List<ApiRoute> routes;
@@ -82,10 +84,11 @@ public final class Pool implements AutoCloseable {
                 config.apiKeyFile().map(Path::toAbsolutePath),
                 keys.clients().stream().findFirst().orElse(""),
                 this::uri);
+        client = new HttpWorkerClient(HEALTH_TIMEOUT, timing.token());
         supervisor = new Supervisor(new SupervisorContext(
                 config.state(),
                 parts.launcher(),
-                new HttpWorkerClient(ANSWER, timing.token()),
+                client,
                 command,
                 timing,
                 config.restart(),
@@ -103,29 +106,31 @@ public final class Pool implements AutoCloseable {
                     timing);
             registry = new WorkerRegistry(supervisor, parts.resolver());
             WorkerRouting routing = new WorkerRouting();
-            OnDemandStarter demand = new OnDemandStarter(config, supervisor, starter, timing);
+            OnDemandStarter starterOnDemand = new OnDemandStarter(config, supervisor, starter, timing);
             List<ApiRoute> all = new ArrayList<>();
             all.addAll(
                     new PoolRoutes(config, supervisor, starter, routing, metrics, happenings, parts.clock()).routes());
             all.addAll(new WorkerRoutes(supervisor, starter, registry).routes());
-            all.addAll(new Relay(demand, routing, metrics).routes());
+            relay = new Relay(starterOnDemand, routing, metrics);
+            all.addAll(relay.routes());
             all.addAll(PageRoutes.ofPool().routes());
             routes = List.copyOf(all);
             AccessControl access = new AccessControl(keys.clients(), keys.admins());
-            Router router = new Router(routes, access, REQUESTS, log, this::id, Router.RejectionCounter.UNCOUNTED);
+            Router router = new Router(routes, access, MAX_REQUESTS, log, this::id, Router.RejectionCounter.UNCOUNTED);
             server = HttpServer.start(address, router, LIMITS, parts.clock());
         } catch (IOException | InterruptedException | RuntimeException failure) {
+            client.close();
             supervisor.close();
             throw failure;
         }
     }
 
     /**
-     * Listens, takes over what runs, and starts what is to run.
+     * Starts to listen, adopts running workers, and starts the configured ones.
      *
-     * @param program how this program is started, without a verb: workers are it
-     * @param keys as the config's files have them
-     * @throws IOException when the port or the state folder is taken, or no device can be found
+     * @param program the command line that starts this program, without a command; used to start workers
+     * @param keys read from the key files of the config
+     * @throws IOException if the port or the state folder is in use, or no device is found
      */
     public static Pool start(PoolConfig config, List<String> program, PoolKeys keys, EventLog log)
             throws IOException, InterruptedException {
@@ -157,7 +162,7 @@ public final class Pool implements AutoCloseable {
         }
         InetSocketAddress address = new InetSocketAddress(listen.substring(0, colon), Integer.parseInt(port));
         if (address.isUnresolved()) {
-            throw new IllegalArgumentException("listen: " + listen + ": this host has no address");
+            throw new IllegalArgumentException("listen: " + listen + ": unknown host");
         }
         return address;
     }
@@ -176,14 +181,14 @@ public final class Pool implements AutoCloseable {
 
     private void autostart() {
         for (ModelEntry entry : config.models()) {
-            boolean there = supervisor.views().stream()
+            boolean started = supervisor.views().stream()
                     .anyMatch(view -> view.model().equals(entry.name()) && view.state() != WorkerState.STOPPED);
-            if (entry.autostart() && !there) {
+            if (entry.autostart() && !started) {
                 try {
                     starter.start(new WorkerStarter.StartRequest(entry.name(), "", Map.of(), Optional.empty()));
                 } catch (PoolException failure) {
                     warn("autostart", entry.name(), failure);
-                } catch (InterruptedException stopped) {
+                } catch (InterruptedException e) {
                     Thread.currentThread().interrupt();
                     return;
                 }
@@ -194,13 +199,13 @@ public final class Pool implements AutoCloseable {
     private void probe() {
         try {
             starter.probe();
-        } catch (InterruptedException stopped) {
+        } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
             return;
         }
         starter.deployment()
                 .ifPresent(here -> log.line(LogLevel.INFO, "pool", "deploy", config.id())
-                        .log("workers get, unless told otherwise, " + here.text()));
+                        .log("default device of workers: " + here.text()));
     }
 
     private void warn(String action, String target, Exception failure) {
@@ -209,7 +214,7 @@ public final class Pool implements AutoCloseable {
                 .log(action + " " + target + " failed: " + failure.getMessage());
     }
 
-    /** A failure of one look does not end looking. */
+    /** Supervises until {@link #close}; failures are logged. */
     private void tick() {
         long resolved = parts.nanos().getAsLong();
         while (ticking) {
@@ -223,7 +228,7 @@ public final class Pool implements AutoCloseable {
                     Thread.ofVirtual().name("pool resolve").start(this::resolve);
                     supervisor.rotateLogs();
                 }
-            } catch (InterruptedException stopped) {
+            } catch (InterruptedException e) {
                 Thread.currentThread().interrupt();
                 return;
             } catch (IOException | RuntimeException failure) {
@@ -245,49 +250,51 @@ public final class Pool implements AutoCloseable {
         return URI.create("http://" + (host.contains(":") ? "[" + host + "]" : host) + ":" + server.port());
     }
 
-    /** Method and path of everything it answers. */
+    /** Method and path of each route. */
     public List<String> operations() {
         return routes.stream().map(route -> route.method() + " " + route.path()).toList();
     }
 
-    /** Connections that are open, for whoever looks for a leak. */
+    /** Number of open connections. */
     public int connections() {
         return server.connections();
     }
 
-    /** Takes no new work, lets running work finish, ends its own workers, and ends; returns when that is done. */
+    /** Rejects new requests, stops the workers that it started, and stops; returns when stopped. */
     public void drain() {
         if (draining.compareAndSet(false, true)) {
-            log.line(LogLevel.INFO, "pool", "drain", config.id()).log("shutting down: workers finish what they do");
+            log.line(LogLevel.INFO, "pool", "drain", config.id()).log("draining: workers finish their requests");
             try {
                 supervisor.drainAll();
                 while (!supervisor.isDrained()) {
                     supervisor.await(TICK);
                 }
-            } catch (InterruptedException stopped) {
+            } catch (InterruptedException e) {
                 Thread.currentThread().interrupt();
             } finally {
-                server.close(LAST_WRITES);
+                server.close(CLOSE_GRACE);
                 close();
             }
         }
         await();
     }
 
-    /** Waits until the pool has ended. */
+    /** Waits until the pool has stopped. */
     public void await() {
         try {
             ended.await();
-        } catch (InterruptedException stopped) {
+        } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         }
     }
 
-    /** Ends at once, and leaves workers running for the next pool to take over. */
+    /** Stops at once; workers keep running and can be adopted by the next pool. */
     @Override
     public void close() {
         ticking = false;
         server.close();
+        relay.close();
+        client.close();
         try {
             supervisor.close();
         } catch (IOException failure) {

@@ -12,10 +12,10 @@ import java.util.function.LongSupplier;
 import java.util.random.RandomGenerator;
 
 /**
- * What a pool is made of besides its config.
+ * The dependencies of a pool, replaceable in tests.
  *
- * @param program how this program is started, without a verb: workers are it
- * @param random for ids; used by many threads, as {@link SecureRandom} allows
+ * @param program the command line that starts this program, without a command; used to start workers
+ * @param random for ids; must be thread-safe, such as {@link SecureRandom}
  */
 record PoolDependencies(
         List<String> program,
@@ -30,7 +30,7 @@ record PoolDependencies(
         program = List.copyOf(program);
     }
 
-    /** Those of a real machine. */
+    /** The dependencies of the system. */
     static PoolDependencies ofSystem(List<String> program) {
         return new PoolDependencies(
                 program,

@@ -4,10 +4,10 @@ import java.util.List;
 import java.util.stream.Stream;
 
 /**
- * Keys that a pool knows.
+ * API keys of a pool.
  *
- * @param clients of which a request must have one; none for this machine alone
- * @param admins of whom alone workers are started, stopped and registered; none: whoever is heard may
+ * @param clients keys of which a request must send one; empty serves only local clients
+ * @param admins keys for starting, stopping and registering workers; empty allows this to all clients
  */
 public record PoolKeys(List<String> clients, List<String> admins) {
     public static final PoolKeys NONE = new PoolKeys(List.of(), List.of());
@@ -17,7 +17,7 @@ public record PoolKeys(List<String> clients, List<String> admins) {
         admins = List.copyOf(admins);
     }
 
-    /** What must not be in a log. */
+    /** All keys, which must not be logged. */
     public List<String> all() {
         return Stream.concat(clients.stream(), admins.stream()).toList();
     }

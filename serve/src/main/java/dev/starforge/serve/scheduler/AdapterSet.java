@@ -16,8 +16,8 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Predicate;
 
 /**
- * Adapters by name. Everybody looks names up; only the engine's thread loads and unloads, and an adapter that was taken away
- * keeps its place until no text uses it.
+ * LoRA adapters by name. Any thread looks names up; only the engine's thread loads and unloads. An unloaded adapter keeps its slot
+ * until no sequence uses it.
  */
 final class AdapterSet {
     private record NamedAdapter(Engine.AdapterSlot adapter, Instant loaded) {}
@@ -58,13 +58,13 @@ final class AdapterSet {
         if (leaving.stream().anyMatch(each -> each.name().equals(name))) {
             throw new EngineException(
                     EngineException.EngineErrorKind.ADAPTER_EXISTS,
-                    "the adapter " + name + " was unloaded, but requests under way still use it; try again later");
+                    "the adapter " + name + " was unloaded, but running requests still use it; try again later");
         }
-        AdapterTable places = table.orElseThrow(() -> new EngineException(
+        AdapterTable slots = table.orElseThrow(() -> new EngineException(
                 EngineException.EngineErrorKind.ADAPTER_UNUSABLE,
                 "this worker has no room for adapters; start it with --max-adapters above 0"));
         try {
-            AdapterTable.Loaded loaded = places.load(name, folder);
+            AdapterTable.Loaded loaded = slots.load(name, folder);
             named.put(name, new NamedAdapter(new Engine.AdapterSlot(loaded.index(), loaded.hash()), clock.instant()));
         } catch (ModelException refused) {
             throw new EngineException(
@@ -77,26 +77,26 @@ final class AdapterSet {
             throw new EngineException(
                     EngineException.EngineErrorKind.UNKNOWN_ADAPTER, "no adapter " + name + " is loaded");
         }
-        table.ifPresent(places -> leaving.add(places.loaded(name)));
+        table.ifPresent(slots -> leaving.add(slots.loaded(name)));
     }
 
-    /** Whether its place is still its own: it may have been taken away since it was found. */
+    /** Returns true if the adapter is still loaded; it can be unloaded after {@link #find}. */
     boolean holds(Engine.AdapterSlot adapter) {
         return adapter.equals(Engine.AdapterSlot.BASE)
                 || table.stream()
-                        .flatMap(places -> places.loaded().stream())
+                        .flatMap(slots -> slots.loaded().stream())
                         .anyMatch(each ->
                                 each.index() == adapter.index() && each.hash().equals(adapter.contentHash()));
     }
 
-    /** Frees the places of those that were taken away and that nobody uses. */
+    /** Frees the slots of unloaded adapters that are no longer used. */
     void sweep(Predicate<Engine.AdapterSlot> used) {
         leaving.removeIf(each -> {
-            boolean gone = !used.test(new Engine.AdapterSlot(each.index(), each.hash()));
-            if (gone) {
-                table.ifPresent(places -> places.unload(each.name()));
+            boolean unused = !used.test(new Engine.AdapterSlot(each.index(), each.hash()));
+            if (unused) {
+                table.ifPresent(slots -> slots.unload(each.name()));
             }
-            return gone;
+            return unused;
         });
     }
 }

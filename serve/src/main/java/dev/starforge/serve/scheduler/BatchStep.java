@@ -9,33 +9,34 @@ import dev.starforge.serve.engine.GenerationRequest;
 import java.util.ArrayList;
 import java.util.List;
 
-/** What one step computes: pieces of texts, and a token for each text that has nothing pending after its piece. */
+/** The input of one engine step: chunks of sequences, and a sampled token for each sequence whose last pending token is in it. */
 final class BatchStep {
-    private final List<SequenceChunk> pieces = new ArrayList<>();
-    private final List<ScheduledSequence> texts = new ArrayList<>();
+    private final List<SequenceChunk> chunks = new ArrayList<>();
+    private final List<ScheduledSequence> sampled = new ArrayList<>();
     private int tokens;
     private int promptTokens;
-    private int top;
+    private int topLogprobs;
 
-    /** The next tokens of a text. */
-    void add(ScheduledSequence text, Engine.Sequence sequence, int count) {
-        boolean last = count == sequence.pending();
-        pieces.add(new SequenceChunk(sequence, count, last ? 1 : 0));
+    /** Adds the next {@code count} pending tokens of a sequence. */
+    void add(ScheduledSequence sequence, int count) {
+        Engine.Sequence tokenIds = sequence.engineSequence();
+        boolean last = count == tokenIds.pending();
+        chunks.add(new SequenceChunk(tokenIds, count, last ? 1 : 0));
         tokens += count;
         promptTokens += count > 1 ? count : 0;
         if (last) {
-            texts.add(text);
-            top = Math.max(top, text.request.logprobs());
+            sampled.add(sequence);
+            topLogprobs = Math.max(topLogprobs, sequence.request.logprobs());
         }
     }
 
     boolean isEmpty() {
-        return pieces.isEmpty();
+        return chunks.isEmpty();
     }
 
-    /** Those that get a token, in the order of its rows. */
-    List<ScheduledSequence> texts() {
-        return texts;
+    /** The sequences that get a token, in row order. */
+    List<ScheduledSequence> sampled() {
+        return sampled;
     }
 
     int tokens() {
@@ -46,24 +47,24 @@ final class BatchStep {
         return promptTokens;
     }
 
-    boolean isMostlyPrompts() {
-        return tokens > 2 * pieces.size();
+    boolean isMostlyPrefill() {
+        return tokens > 2 * chunks.size();
     }
 
     void begin(Engine engine) {
-        List<RowSampling> choices = new ArrayList<>(texts.size());
-        texts.forEach(text -> choices.add(text.choice()));
-        engine.begin(pieces, choices, top);
+        List<RowSampling> params = new ArrayList<>(sampled.size());
+        sampled.forEach(sequence -> params.add(sequence.samplingParams()));
+        engine.begin(chunks, params, topLogprobs);
     }
 
-    /** What was chosen for one of the texts. */
+    /** The token sampled for row {@code row}. */
     GeneratedToken token(SampledTokens chosen, int row) {
-        int wanted = texts.get(row).request.logprobs();
-        List<GeneratedToken.TopLogprob> candidates = new ArrayList<>();
-        for (int i = row * top; i < row * top + wanted; i++) {
-            candidates.add(new GeneratedToken.TopLogprob(chosen.topIds()[i], chosen.topLogprobs()[i]));
+        int wanted = sampled.get(row).request.logprobs();
+        List<GeneratedToken.TopLogprob> top = new ArrayList<>();
+        for (int i = row * topLogprobs; i < row * topLogprobs + wanted; i++) {
+            top.add(new GeneratedToken.TopLogprob(chosen.topIds()[i], chosen.topLogprobs()[i]));
         }
         float logprob = wanted == GenerationRequest.NO_LOGPROBS ? 0 : chosen.logprobs()[row];
-        return new GeneratedToken(chosen.tokens()[row], logprob, candidates);
+        return new GeneratedToken(chosen.tokens()[row], logprob, top);
     }
 }

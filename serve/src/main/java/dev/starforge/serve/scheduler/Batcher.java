@@ -8,6 +8,7 @@ import dev.starforge.model.kv.OutOfBlocksException;
 import dev.starforge.serve.engine.EngineStatus;
 import dev.starforge.serve.engine.FinishReason;
 import dev.starforge.serve.engine.GeneratedToken;
+import dev.starforge.serve.engine.GenerationRequest;
 import dev.starforge.tensor.op.Decoding;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -18,24 +19,25 @@ import java.util.stream.IntStream;
 import java.util.stream.Stream;
 
 /**
- * What each step computes. Every running text has its next token; then prompts get what {@link ChunkSize} allows, first come
- * first served. When blocks run out, the youngest gives its own back and is computed again later. Belongs to one thread.
+ * Decides what each step computes (continuous batching with chunked prefill). Every running sequence gets its next token; prompts
+ * share the rest of the {@link ChunkSize}, first come first served. When KV blocks run out, the youngest sequence is preempted and
+ * recomputed later. Confined to one thread.
  *
- * <p>A token is accepted as soon as it is read, which is all that the next step needs: it is the text's, or its end. Sinks are
- * told later: where the device is asynchronous, after the next step was launched, so that the device never waits for them;
- * elsewhere before, since there a launch is the computation. A text may then end, because its sink has enough or it was
- * cancelled, while its next token is computed. Its blocks go back at once: whoever gets them writes to them in a later step,
- * which the device runs after this one. So does its history, and what the step chooses for it is told to nobody.
+ * <p>A token is accepted as soon as it is read: it extends its sequence or ends it, which is all that the next step needs. Sinks
+ * receive it later: on an asynchronous device after the next step was launched, so that the device never waits for them; on other
+ * devices before, since there a launch is the computation. So a sequence can end, because its sink stops it or it is cancelled,
+ * while its next token is computed. Its blocks are freed at once: they are written again only by a later step, which the device runs
+ * after this one. The token that the step samples for it is dropped.
  */
 final class Batcher {
     private final ServedModel model;
     private final Engine engine;
     private final LongSupplier nanos;
     private final Deque<ScheduledSequence> waiting = new ArrayDeque<>();
-    private final List<ScheduledSequence> running = new ArrayList<>(); // the oldest first
-    private final Deque<Integer> histories = new ArrayDeque<>();
-    private final Deque<Runnable> undelivered = new ArrayDeque<>(); // tokens and ends that sinks are to be told
-    private final ChunkSize pieceSize = new ChunkSize();
+    private final List<ScheduledSequence> running = new ArrayList<>(); // oldest first
+    private final Deque<Integer> freeHistories = new ArrayDeque<>();
+    private final Deque<Runnable> undelivered = new ArrayDeque<>(); // accepted tokens and ends, in order
+    private final ChunkSize chunkSize = new ChunkSize();
     private final Embedder embedder;
     private int turn;
     private long preemptions;
@@ -44,12 +46,12 @@ final class Batcher {
         this.model = model;
         this.engine = model.engine();
         this.nanos = nanos;
-        embedder = new Embedder(engine, pieceSize, nanos);
-        IntStream.range(0, model.sequences()).forEach(histories::add);
+        embedder = new Embedder(engine, chunkSize, nanos);
+        IntStream.range(0, model.sequences()).forEach(freeHistories::add);
     }
 
-    void add(ScheduledSequence text) {
-        waiting.add(text);
+    void add(ScheduledSequence sequence) {
+        waiting.add(sequence);
     }
 
     void add(Embedder.EmbeddingRequest request) {
@@ -61,7 +63,7 @@ final class Batcher {
     }
 
     boolean uses(Engine.AdapterSlot adapter) {
-        return Stream.concat(waiting.stream(), running.stream()).anyMatch(text -> text.adapter.equals(adapter))
+        return Stream.concat(waiting.stream(), running.stream()).anyMatch(each -> each.adapter.equals(adapter))
                 || embedder.uses(adapter);
     }
 
@@ -79,30 +81,27 @@ final class Batcher {
                 preemptions);
     }
 
-    /**
-     * One step, with what is there, while sinks are told what the one before has chosen; then one of texts that become vectors,
-     * which is waited for, so that all is told before.
-     */
+    /** Runs one generation step, delivering the tokens of the previous one meanwhile, then one embedding step. */
     void step() {
         dropCancelled();
         admit();
         long begin = nanos.getAsLong();
-        BatchStep step = begun();
-        long took = nanos.getAsLong() - begin;
+        BatchStep step = launch();
+        long launchNanos = nanos.getAsLong() - begin;
         deliver();
         if (!step.isEmpty()) {
-            finish(step, took);
+            finish(step, launchNanos);
         }
         if (!engine.asynchronous() || !embedder.idle()) {
-            deliver();
+            deliver(); // an embedding step blocks
         }
         if (!embedder.idle()) {
-            embedder.step(pieceSize.tokensBeside(step.promptTokens()), promised() + running.size());
+            embedder.step(chunkSize.tokensBeside(step.promptTokens()), promisedBlocks() + running.size());
         }
     }
 
-    /** The next step, launched; it is empty if there is nothing to compute. What does not fit is made smaller until it does. */
-    private BatchStep begun() {
+    /** Launches the next step; preempts sequences until it fits. Empty if there is nothing to compute. */
+    private BatchStep launch() {
         while (true) {
             BatchStep step = next();
             if (step.isEmpty()) {
@@ -111,174 +110,178 @@ final class Batcher {
             try {
                 step.begin(engine);
                 return step;
-            } catch (OutOfBlocksException full) {
-                preempt(full);
+            } catch (OutOfBlocksException e) {
+                preempt(e);
             }
         }
     }
 
-    private void finish(BatchStep step, long beginTook) {
+    private void finish(BatchStep step, long launchNanos) {
         long begin = nanos.getAsLong();
         SampledTokens chosen = engine.finish();
-        if (step.isMostlyPrompts()) {
-            pieceSize.took(beginTook + nanos.getAsLong() - begin, step.tokens());
+        if (step.isMostlyPrefill()) {
+            chunkSize.record(launchNanos + nanos.getAsLong() - begin, step.tokens());
         }
-        for (int row = 0; row < step.texts().size(); row++) {
-            accept(step.texts().get(row), step.token(chosen, row));
+        for (int row = 0; row < step.sampled().size(); row++) {
+            accept(step.sampled().get(row), step.token(chosen, row));
         }
     }
 
     private void dropCancelled() {
-        List<ScheduledSequence> all = Stream.concat(waiting.stream(), running.stream())
+        List<ScheduledSequence> cancelled = Stream.concat(waiting.stream(), running.stream())
                 .filter(ScheduledSequence::cancelled)
                 .toList();
-        all.forEach(text -> end(text, new FinishReason.Cancelled()));
+        cancelled.forEach(sequence -> end(sequence, new FinishReason.Cancelled()));
     }
 
-    /** Those that wait join while there is a slot, and room for their whole prompt beside what runs. */
+    /** Schedules waiting sequences while there is a free slot, and room for their whole prompt. */
     private void admit() {
         while (!waiting.isEmpty() && running.size() < model.sequences()) {
             ScheduledSequence next = waiting.getFirst();
             BlockPool.BlockPoolStats blocks = engine.blockPoolStats();
             int needed = Math.ceilDiv(next.length() + 1, Engine.BLOCK_SIZE);
-            if (!running.isEmpty() && needed + promised() > blocks.free() + blocks.cached()) {
+            if (!running.isEmpty() && needed + promisedBlocks() > blocks.free() + blocks.cached()) {
                 return;
             }
-            next.begin(engine);
+            next.schedule(engine);
             if (next.request.sampling().hasPenalties()) {
-                next.history(histories.pop());
+                next.history(freeHistories.pop());
                 engine.startHistory(next.history(), next.request.prompt(), next.generatedIds());
             }
             running.add(waiting.removeFirst());
         }
     }
 
-    /** Blocks that running prompts still want. */
-    private int promised() {
+    /** Blocks that running sequences need for their pending tokens. */
+    private int promisedBlocks() {
         return running.stream()
-                .mapToInt(text -> Math.ceilDiv(text.sequence().orElseThrow().pending(), Engine.BLOCK_SIZE))
+                .mapToInt(sequence -> Math.ceilDiv(sequence.engineSequence().pending(), Engine.BLOCK_SIZE))
                 .sum();
     }
 
-    /** Pieces in the order of the texts; all are of one rotary regime, and regimes take turns. */
+    /** Chunks of the running sequences of one RoPE regime; regimes take turns. */
     private BatchStep next() {
         BatchStep step = new BatchStep();
-        int budget = pieceSize.tokens();
+        int budget = chunkSize.tokens();
         int[] regimes = running.stream()
-                .mapToInt(text -> text.sequence().orElseThrow().regime())
+                .mapToInt(sequence -> sequence.engineSequence().regime())
                 .distinct()
                 .toArray();
         turn = (turn + 1) % Math.max(1, regimes.length);
-        for (ScheduledSequence text : running) {
-            Engine.Sequence sequence = text.sequence().orElseThrow();
-            int pending = sequence.pending();
-            if (sequence.regime() != regimes[turn]) {
+        for (ScheduledSequence sequence : running) {
+            int pending = sequence.engineSequence().pending();
+            if (sequence.engineSequence().regime() != regimes[turn]) {
                 continue;
             }
             int count = pending == 1 ? 1 : Math.min(pending, budget);
             if (count > 0) {
                 budget -= pending == 1 ? 0 : count;
-                step.add(text, sequence, count);
+                step.add(sequence, count);
             }
         }
         return step;
     }
 
-    private void preempt(OutOfBlocksException full) {
+    private void preempt(OutOfBlocksException cause) {
         if (embedder.suspend()) {
             preemptions++;
             return;
         }
         ScheduledSequence youngest = running.getLast();
         if (running.size() == 1) {
-            close(
+            finish(
                     youngest,
                     new FinishReason.EngineFailed(
-                            FinishReason.FailureKind.OUT_OF_MEMORY, String.valueOf(full.getMessage())));
+                            FinishReason.FailureKind.OUT_OF_MEMORY, String.valueOf(cause.getMessage())));
             return;
         }
         preemptions++;
-        leave(youngest);
+        release(youngest);
         waiting.addFirst(youngest);
     }
 
-    /** Decides what a token is to its text: all that the next step must know. */
-    private void accept(ScheduledSequence text, GeneratedToken token) {
-        if (text.request.maxTokens() == 0) {
-            close(text, new FinishReason.Completed(StopReason.MAX_TOKENS, text.cachedTokens()));
+    /** Applies a sampled token to its sequence; the sink receives it in {@link #deliver}. */
+    private void accept(ScheduledSequence sequence, GeneratedToken token) {
+        if (sequence.ended()) {
+            return;
+        }
+        GenerationRequest request = sequence.request;
+        if (request.maxTokens() == 0) {
+            finish(sequence, new FinishReason.Completed(StopReason.MAX_TOKENS, sequence.cachedTokens()));
         } else if (token.id() == Decoding.NO_TOKEN) {
-            close(
-                    text,
+            finish(
+                    sequence,
                     new FinishReason.EngineFailed(
-                            FinishReason.FailureKind.INFERENCE_FAILED, "no token can follow: logits are not finite"));
-        } else if (!text.request.ignoreEos() && model.endTokens().contains(token.id())
-                || text.request.stopTokens().contains(token.id())) {
-            close(text, new FinishReason.Completed(StopReason.EOS, text.cachedTokens()));
+                            FinishReason.FailureKind.INFERENCE_FAILED,
+                            "no token can be sampled: logits are not finite"));
+        } else if (!request.stop().ignoreEos() && model.endTokens().contains(token.id())
+                || request.stop().tokens().contains(token.id())) {
+            finish(sequence, new FinishReason.Completed(StopReason.EOS, sequence.cachedTokens()));
         } else {
-            text.add(token.id());
-            undelivered.add(() -> tell(text, token));
-            if (text.generated() == text.request.maxTokens()) {
-                close(text, new FinishReason.Completed(StopReason.MAX_TOKENS, text.cachedTokens()));
+            sequence.append(token.id());
+            undelivered.add(() -> deliver(sequence, token));
+            if (sequence.generated() == request.maxTokens()) {
+                finish(sequence, new FinishReason.Completed(StopReason.MAX_TOKENS, sequence.cachedTokens()));
             }
         }
     }
 
-    /** In the order in which they were accepted; what a text has after its end is not told. */
+    /** Passes accepted tokens and ends to the sinks, in order. */
     private void deliver() {
         for (Runnable next = undelivered.poll(); next != null; next = undelivered.poll()) {
             next.run();
         }
     }
 
-    private void tell(ScheduledSequence text, GeneratedToken token) {
-        if (text.ended()) {
+    private void deliver(ScheduledSequence sequence, GeneratedToken token) {
+        if (sequence.ended()) {
             return;
         }
-        if (text.cancelled()) {
-            end(text, new FinishReason.Cancelled());
+        if (sequence.cancelled()) {
+            end(sequence, new FinishReason.Cancelled());
             return;
         }
         boolean more;
         try {
-            more = text.tell(token);
-        } catch (RuntimeException broken) {
+            more = sequence.deliver(token);
+        } catch (RuntimeException e) {
             end(
-                    text,
+                    sequence,
                     new FinishReason.EngineFailed(
-                            FinishReason.FailureKind.INFERENCE_FAILED, "the token could not be told: " + broken));
+                            FinishReason.FailureKind.INFERENCE_FAILED, "the token could not be delivered: " + e));
             return;
         }
         if (!more) {
-            end(text, new FinishReason.Completed(StopReason.STOP_SEQUENCE, text.cachedTokens()));
+            end(sequence, new FinishReason.Completed(StopReason.STOP_SEQUENCE, sequence.cachedTokens()));
         }
     }
 
-    /** The engine ends: so does everything, after what was accepted. */
-    void endAll(FinishReason ending) {
+    /** Ends all sequences, after delivering what was accepted. */
+    void endAll(FinishReason reason) {
         deliver();
-        Stream.concat(waiting.stream(), running.stream()).toList().forEach(text -> end(text, ending));
+        Stream.concat(waiting.stream(), running.stream()).toList().forEach(sequence -> end(sequence, reason));
         embedder.endAll("the engine has ended");
     }
 
-    /** Ends a text now. */
-    private void end(ScheduledSequence text, FinishReason ending) {
-        waiting.remove(text);
-        leave(text);
-        text.end(ending);
+    /** Ends a sequence now. */
+    private void end(ScheduledSequence sequence, FinishReason reason) {
+        waiting.remove(sequence);
+        release(sequence);
+        sequence.end(reason);
     }
 
-    /** Computes no more of a text, whose sink is told the end after its tokens. */
-    private void close(ScheduledSequence text, FinishReason ending) {
-        leave(text);
-        undelivered.add(() -> text.end(ending));
+    /** Stops computing a sequence; the sink receives the end after the tokens that are not delivered yet. */
+    private void finish(ScheduledSequence sequence, FinishReason reason) {
+        release(sequence);
+        undelivered.add(() -> sequence.end(reason));
     }
 
-    private void leave(ScheduledSequence text) {
-        running.remove(text);
-        text.suspend();
-        if (text.history() >= 0) {
-            histories.push(text.history());
-            text.history(Decoding.NO_HISTORY);
+    private void release(ScheduledSequence sequence) {
+        running.remove(sequence);
+        sequence.suspend();
+        if (sequence.history() >= 0) {
+            freeHistories.push(sequence.history());
+            sequence.history(Decoding.NO_HISTORY);
         }
     }
 }

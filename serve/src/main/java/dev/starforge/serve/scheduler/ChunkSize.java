@@ -1,27 +1,27 @@
 package dev.starforge.serve.scheduler;
 
 /**
- * How many tokens of prompts a step may take: as many as took {@link #TARGET} lately, since so long every running text waits
- * for its next token.
+ * The number of prompt tokens in a step (chunked prefill): as many as took {@link #TARGET_NANOS} recently, since every running
+ * sequence waits that long for its next token.
  */
 final class ChunkSize {
-    private static final long TARGET = 150_000_000; // ns
-    private static final int FEWEST = 16;
-    private static final int MOST = 2048;
+    private static final long TARGET_NANOS = 150_000_000;
+    private static final int MIN_TOKENS = 16;
+    private static final int MAX_TOKENS = 2048;
 
-    private double perToken = (double) TARGET / 128;
+    private double nanosPerToken = (double) TARGET_NANOS / 128;
 
     int tokens() {
-        return (int) Math.clamp(TARGET / perToken, FEWEST, MOST);
+        return (int) Math.clamp(TARGET_NANOS / nanosPerToken, MIN_TOKENS, MAX_TOKENS);
     }
 
-    /** What is left of it beside so many tokens; never nothing, so that nobody waits for ever. */
-    int tokensBeside(int taken) {
-        return Math.max(FEWEST, tokens() - taken);
+    /** The tokens left in a step that already has {@code used}; at least {@code MIN_TOKENS}, so that nothing starves. */
+    int tokensBeside(int used) {
+        return Math.max(MIN_TOKENS, tokens() - used);
     }
 
-    /** A step took so long with so many tokens, of which most were of prompts. */
-    void took(long nanos, int tokens) {
-        perToken += ((double) nanos / tokens - perToken) / 2;
+    /** Records the duration of a step that was mostly prefill. */
+    void record(long nanos, int tokens) {
+        nanosPerToken += ((double) nanos / tokens - nanosPerToken) / 2;
     }
 }

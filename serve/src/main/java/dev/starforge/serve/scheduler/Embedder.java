@@ -12,29 +12,29 @@ import java.util.function.LongSupplier;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Texts to vectors: the mean of the last hidden states. It goes on piece by piece beside the batch that generates, texts of
- * many requests in one step, first come first served, so that neither waits long for the other. Whoever generates is served
- * first when blocks run short: texts here give theirs back and begin again. Belongs to one thread.
+ * Computes embeddings: the mean of the last hidden states. Inputs are prefilled in chunks, between generation steps, inputs of many
+ * requests in one step, first come first served. When KV blocks run out, generation has priority: inputs here free their blocks and
+ * start again. Confined to one thread.
  */
 final class Embedder {
     private final Engine engine;
-    private final ChunkSize pieceSize;
+    private final ChunkSize chunkSize;
     private final LongSupplier nanos;
-    private final List<EmbeddingInput> parts = new ArrayList<>(); // the oldest first; those that have begun come first
+    private final List<EmbeddingInput> inputs = new ArrayList<>(); // oldest first; started ones come first
 
-    /** A request: its texts, their vectors so far, and where they go when all are there. */
+    /** The inputs of a request, and their vectors so far. */
     static final class EmbeddingRequest {
-        private final List<int[]> texts;
+        private final List<int[]> inputs;
         private final Engine.AdapterSlot adapter;
         private final CompletableFuture<List<float[]>> result;
         private final float[][] vectors;
         private int left;
 
-        EmbeddingRequest(List<int[]> texts, Engine.AdapterSlot adapter, CompletableFuture<List<float[]>> result) {
-            this.texts = texts;
+        EmbeddingRequest(List<int[]> inputs, Engine.AdapterSlot adapter, CompletableFuture<List<float[]>> result) {
+            this.inputs = inputs;
             this.adapter = adapter;
             this.result = result;
-            left = texts.size();
+            left = inputs.size();
             vectors = new float[left][];
         }
 
@@ -46,7 +46,7 @@ final class Embedder {
         }
     }
 
-    /** One text of a request, and the sum of its states so far. */
+    /** One input of a request, and the sum of its hidden states so far. */
     private static final class EmbeddingInput {
         private final EmbeddingRequest request;
         private final int index;
@@ -59,7 +59,7 @@ final class Embedder {
         }
 
         int[] ids() {
-            return request.texts.get(index);
+            return request.inputs.get(index);
         }
 
         Engine.Sequence begun(Engine engine) {
@@ -90,114 +90,114 @@ final class Embedder {
         }
     }
 
-    Embedder(Engine engine, ChunkSize pieceSize, LongSupplier nanos) {
+    Embedder(Engine engine, ChunkSize chunkSize, LongSupplier nanos) {
         this.engine = engine;
-        this.pieceSize = pieceSize;
+        this.chunkSize = chunkSize;
         this.nanos = nanos;
     }
 
     void add(EmbeddingRequest request) {
-        for (int i = 0; i < request.texts.size(); i++) {
-            parts.add(new EmbeddingInput(request, i));
+        for (int i = 0; i < request.inputs.size(); i++) {
+            inputs.add(new EmbeddingInput(request, i));
         }
     }
 
     boolean idle() {
-        return parts.isEmpty();
+        return inputs.isEmpty();
     }
 
     int running() {
-        return (int) parts.stream().filter(part -> part.sequence != null).count();
+        return (int) inputs.stream().filter(input -> input.sequence != null).count();
     }
 
     int waiting() {
-        return parts.size() - running();
+        return inputs.size() - running();
     }
 
     boolean uses(Engine.AdapterSlot adapter) {
-        return parts.stream().anyMatch(part -> part.request.adapter.equals(adapter));
+        return inputs.stream().anyMatch(input -> input.request.adapter.equals(adapter));
     }
 
-    /** Gives all blocks back; whether there were any. */
+    /** Frees all KV blocks. Returns true if there were any. */
     boolean suspend() {
-        return parts.stream().map(EmbeddingInput::suspend).reduce(false, Boolean::logicalOr);
+        return inputs.stream().map(EmbeddingInput::suspend).reduce(false, Boolean::logicalOr);
     }
 
-    void endAll(String why) {
+    void endAll(String reason) {
         suspend();
-        parts.forEach(part -> part.request.result.completeExceptionally(
-                new EngineException(EngineException.EngineErrorKind.DEAD, why)));
-        parts.clear();
+        inputs.forEach(input -> input.request.result.completeExceptionally(
+                new EngineException(EngineException.EngineErrorKind.DEAD, reason)));
+        inputs.clear();
     }
 
     /**
-     * One step of up to so many tokens.
+     * Runs one step of at most {@code tokens} tokens.
      *
-     * @param promised blocks that those who generate will want
+     * @param promised KV blocks that generation needs
      */
     void step(int tokens, int promised) {
-        List<EmbeddingInput> gone =
-                parts.stream().filter(part -> part.request.result.isDone()).toList();
-        gone.forEach(EmbeddingInput::suspend);
-        parts.removeAll(gone);
+        List<EmbeddingInput> done =
+                inputs.stream().filter(input -> input.request.result.isDone()).toList();
+        done.forEach(EmbeddingInput::suspend);
+        inputs.removeAll(done);
         List<EmbeddingInput> chosen = new ArrayList<>();
-        List<SequenceChunk> pieces = pieces(tokens, promised, chosen);
-        if (pieces.isEmpty()) {
+        List<SequenceChunk> chunks = chunks(tokens, promised, chosen);
+        if (chunks.isEmpty()) {
             return;
         }
         long begin = nanos.getAsLong();
         float[] rows;
         try {
-            rows = engine.hidden(pieces);
-        } catch (OutOfBlocksException full) {
+            rows = engine.hidden(chunks);
+        } catch (OutOfBlocksException e) {
             suspend();
             return;
         }
-        int count = pieces.stream().mapToInt(SequenceChunk::count).sum();
-        pieceSize.took(nanos.getAsLong() - begin, count);
+        int count = chunks.stream().mapToInt(SequenceChunk::count).sum();
+        chunkSize.record(nanos.getAsLong() - begin, count);
         int from = 0;
         for (int i = 0; i < chosen.size(); i++) {
-            chosen.get(i).add(rows, from, pieces.get(i).count(), rows.length / count);
-            from += pieces.get(i).count();
+            chosen.get(i).add(rows, from, chunks.get(i).count(), rows.length / count);
+            from += chunks.get(i).count();
             if (chosen.get(i).pending() == 0) {
                 finish(chosen.get(i));
             }
         }
     }
 
-    /** Pieces of one rotary regime, as many as there is room for. */
-    private List<SequenceChunk> pieces(int tokens, int promised, List<EmbeddingInput> chosen) {
-        List<SequenceChunk> pieces = new ArrayList<>();
+    /** Chunks of one RoPE regime, as many as fit. */
+    private List<SequenceChunk> chunks(int tokens, int promised, List<EmbeddingInput> chosen) {
+        List<SequenceChunk> chunks = new ArrayList<>();
         BlockPool.BlockPoolStats blocks = engine.blockPoolStats();
         int room = blocks.free() + blocks.cached() - promised;
         int left = tokens;
-        for (EmbeddingInput part : parts) {
-            int count = Math.min(part.pending(), left);
-            room -= Math.ceilDiv(part.pending(), Engine.BLOCK_SIZE);
-            boolean alone = pieces.isEmpty() && promised == 0;
+        for (EmbeddingInput input : inputs) {
+            int count = Math.min(input.pending(), left);
+            room -= Math.ceilDiv(input.pending(), Engine.BLOCK_SIZE);
+            boolean alone = chunks.isEmpty() && promised == 0;
             if (count == 0 || room < 0 && !alone) {
                 break;
             }
-            Engine.Sequence sequence = part.begun(engine);
-            if (!pieces.isEmpty()
-                    && sequence.regime() != pieces.getFirst().sequence().regime()) {
+            Engine.Sequence sequence = input.begun(engine);
+            if (!chunks.isEmpty()
+                    && sequence.regime() != chunks.getFirst().sequence().regime()) {
                 break;
             }
-            pieces.add(new SequenceChunk(sequence, count, count));
-            chosen.add(part);
+            chunks.add(new SequenceChunk(sequence, count, count));
+            chosen.add(input);
             left -= count;
         }
-        return pieces;
+        return chunks;
     }
 
-    private void finish(EmbeddingInput part) {
-        float[] vector = unit(part.sum);
-        part.suspend();
-        parts.remove(part);
-        part.request.computed(part.index, vector);
+    private void finish(EmbeddingInput input) {
+        float[] vector = unit(input.sum);
+        input.suspend();
+        inputs.remove(input);
+        input.request.computed(input.index, vector);
     }
 
-    /** A sum is as good as a mean, once it has length 1. */
+    /** The unit vector; the sum and the mean have the same direction. */
     private static float[] unit(double[] sum) {
         double squares = 0;
         for (double each : sum) {

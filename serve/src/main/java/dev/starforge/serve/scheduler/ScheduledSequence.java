@@ -8,38 +8,53 @@ import dev.starforge.serve.engine.GenerationRequest;
 import dev.starforge.serve.engine.SequenceHandle;
 import dev.starforge.serve.engine.TokenSink;
 import dev.starforge.tensor.op.Decoding;
-import java.util.Arrays;
 import java.util.BitSet;
 import java.util.Optional;
+import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 
-/** One request while it is served. Belongs to the engine's thread, but for {@link #cancel}. */
+/**
+ * A sequence in the scheduler: waiting, running or preempted. Its token ids are in the {@link Engine.Sequence}, which is opened when
+ * the sequence first runs. Confined to the engine's thread, except {@link #cancel}.
+ */
 final class ScheduledSequence implements SequenceHandle {
     final GenerationRequest request;
     final Engine.AdapterSlot adapter;
     private final TokenSink sink;
-    private final Runnable wake;
-    private int[] ids; // the first length() of them
-    private int generated;
-    private boolean constrained = true; // until any token may follow
-    private int cached = -1;
+    private final Runnable onCancel;
+    private final Runnable onEnd;
+    private final Consumer<RuntimeException> onSinkFailure;
+    private boolean constrained = true; // until token healing is complete
+    private int cachedTokens;
     private int history = Decoding.NO_HISTORY;
-    private Engine.@Nullable Sequence sequence;
+    private Engine.@Nullable Sequence engineSequence;
     private boolean ended;
     private volatile boolean cancelled;
 
-    ScheduledSequence(GenerationRequest request, TokenSink sink, Engine.AdapterSlot adapter, Runnable wake) {
+    /**
+     * @param onCancel wakes the engine's thread
+     * @param onEnd runs before the sink receives the end
+     * @param onSinkFailure receives an exception of the sink, which must not stop the engine
+     */
+    ScheduledSequence(
+            GenerationRequest request,
+            TokenSink sink,
+            Engine.AdapterSlot adapter,
+            Runnable onCancel,
+            Runnable onEnd,
+            Consumer<RuntimeException> onSinkFailure) {
         this.request = request;
         this.sink = sink;
         this.adapter = adapter;
-        this.wake = wake;
-        ids = request.prompt().clone();
+        this.onCancel = onCancel;
+        this.onEnd = onEnd;
+        this.onSinkFailure = onSinkFailure;
     }
 
     @Override
     public void cancel() {
         cancelled = true;
-        wake.run();
+        onCancel.run();
     }
 
     boolean cancelled() {
@@ -47,79 +62,84 @@ final class ScheduledSequence implements SequenceHandle {
     }
 
     int length() {
-        return request.prompt().length + generated;
+        return engineSequence == null ? request.prompt().length : engineSequence.length();
     }
 
+    /** Number of generated tokens. */
     int generated() {
-        return generated;
+        return length() - request.prompt().length;
     }
 
-    /** Tokens of the prompt that were found in the cache when it first began. */
+    /** Prompt tokens found in the prefix cache when the sequence was first scheduled. */
     int cachedTokens() {
-        return Math.max(0, cached);
+        return cachedTokens;
     }
 
-    Optional<Engine.Sequence> sequence() {
-        return Optional.ofNullable(sequence);
+    /** The engine's side of a running sequence. */
+    Engine.Sequence engineSequence() {
+        if (engineSequence == null) {
+            throw new IllegalStateException("sequence: not scheduled yet");
+        }
+        return engineSequence;
     }
 
-    /** Joins the running ones, again after it was preempted. */
-    Engine.Sequence begin(Engine engine) {
-        Engine.Sequence begun = engine.open(adapter, request.tenant(), Arrays.copyOf(ids, length()));
-        cached = cached < 0 ? length() - begun.pending() : cached;
-        sequence = begun;
-        return begun;
-    }
-
-    /** Gives its blocks back; what was said stays. */
-    void suspend() {
-        if (sequence != null) {
-            sequence.close();
-            sequence = null;
+    /** Starts to run, or resumes after a preemption. */
+    void schedule(Engine engine) {
+        Engine.Sequence preempted = engineSequence;
+        if (preempted == null) {
+            Engine.Sequence opened = engine.open(adapter, request.tenant(), request.prompt());
+            cachedTokens = opened.length() - opened.pending();
+            engineSequence = opened;
+        } else {
+            preempted.resume();
         }
     }
 
-    /** Where its tokens are counted, for penalties. */
-    void history(int number) {
-        history = number;
+    /** Frees its KV blocks; the token ids stay. */
+    void suspend() {
+        if (engineSequence != null) {
+            engineSequence.suspend();
+        }
+    }
+
+    /** Index of its token counts, for penalties. */
+    void history(int index) {
+        history = index;
     }
 
     int history() {
         return history;
     }
 
-    /** What was said so far. */
     int[] generatedIds() {
-        return Arrays.copyOfRange(ids, request.prompt().length, length());
+        return engineSequence == null ? new int[0] : engineSequence.ids(request.prompt().length);
     }
 
-    RowSampling choice() {
-        Optional<BitSet> allowed = constrained ? request.text().allowed(generatedIds()) : Optional.empty();
+    RowSampling samplingParams() {
+        Optional<BitSet> allowed = constrained ? request.healedPrompt().allowed(generatedIds()) : Optional.empty();
         constrained = allowed.isPresent();
-        return new RowSampling(request.sampling(), generated, history, allowed);
+        return new RowSampling(request.sampling(), generated(), history, allowed);
     }
 
-    void add(int id) {
-        if (length() == ids.length) {
-            ids = Arrays.copyOf(ids, 2 * ids.length);
-        }
-        ids[length()] = id;
-        generated++;
-        if (sequence != null) {
-            sequence.append(id);
-        }
+    void append(int id) {
+        engineSequence().append(id);
     }
 
-    /** Tells the sink a token; whether it wants more. */
-    boolean tell(GeneratedToken token) {
+    /** Passes a token to the sink. Returns false if the sink accepts no more. */
+    boolean deliver(GeneratedToken token) {
         return sink.token(token);
     }
 
-    /** Tells the sink the end, the first time. */
-    void end(FinishReason ending) {
+    /** Passes the end to the sink, once. */
+    void end(FinishReason reason) {
         if (!ended) {
             ended = true;
-            sink.end(ending);
+            onEnd.run();
+            try {
+                sink.end(reason);
+            } catch (RuntimeException e) {
+                onSinkFailure.accept(e);
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 package dev.starforge.serve.scheduler;
 
+import dev.starforge.text.tokenizer.HealedPrompt;
 import dev.starforge.model.generate.Engine;
 import dev.starforge.model.generate.SamplingParams;
 import dev.starforge.serve.engine.AdapterCard;
@@ -11,10 +12,10 @@ import dev.starforge.serve.engine.GenerationRequest;
 import dev.starforge.serve.engine.InferenceEngine;
 import dev.starforge.serve.engine.ModelCard;
 import dev.starforge.serve.engine.SequenceHandle;
+import dev.starforge.serve.engine.StopConditions;
 import dev.starforge.serve.engine.TokenSink;
 import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.device.MemoryException;
-import dev.starforge.text.tokenizer.HealedPrompt;
 import java.nio.file.Path;
 import java.time.InstantSource;
 import java.util.List;
@@ -32,46 +33,46 @@ import java.util.function.Supplier;
 import java.util.stream.Stream;
 
 /**
- * Serves a model to many at once (continuous batching, Yu et al. 2022): one thread owns device, weights and cache, and runs
- * step after step of what {@link Batcher} decides. Other threads leave commands in a queue and read a status that each step
- * leaves behind; none of them waits for a step, but for who loads an adapter.
+ * Serves a model to many requests at once (continuous batching, Yu et al. 2022). One thread owns the device, the weights and the KV
+ * cache, and runs the steps that {@link Batcher} composes. Other threads enqueue commands and read a status snapshot; only loading and
+ * unloading an adapter waits for the engine's thread.
  */
 public final class Scheduler implements InferenceEngine, AutoCloseable {
     private static final int WARM_UP_PROMPT = 64;
     private static final int WARM_UP_TOKENS = 4;
     private static final int FIRST_BATCH = 16;
 
-    private final int places;
+    private final int maxRequests;
     private final LongSupplier nanos;
     private final InstantSource clock;
     private final Thread thread;
     private final ConcurrentLinkedQueue<Runnable> commands = new ConcurrentLinkedQueue<>();
     private final Semaphore signal = new Semaphore(0);
-    private final AtomicInteger taken = new AtomicInteger();
+    private final AtomicInteger activeRequests = new AtomicInteger();
     private final CompletableFuture<Served> loading = new CompletableFuture<>();
     private volatile EngineStatus status = new EngineStatus(true, 0, 0, 0, 0, 0, 0, 0, 0);
     private volatile boolean closed;
     private volatile Optional<Throwable> failure = Optional.empty();
-    private boolean ended; // with the lock of the commands: none is taken any more
+    private boolean ended; // guarded by commands: no more commands are accepted
 
     private record Served(ServedModel model, Batcher batcher, AdapterSet adapters) {}
 
-    private Scheduler(Callable<ServedModel> loader, int places, LongSupplier nanos, InstantSource clock) {
-        this.places = places;
+    private Scheduler(Callable<ServedModel> loader, int maxRequests, LongSupplier nanos, InstantSource clock) {
+        this.maxRequests = maxRequests;
         this.nanos = nanos;
         this.clock = clock;
         thread = Thread.ofPlatform().name("engine").unstarted(() -> run(loader));
     }
 
     /**
-     * Loads a model on the engine's thread, and begins to serve it.
+     * Loads a model on the engine's thread and starts to serve it.
      *
-     * @param places requests that may be there at once, waiting ones included
-     * @param nanos the clock that pieces of prompts are sized by
+     * @param maxRequests maximum number of running and waiting requests
+     * @param nanos the clock that chunk sizes are measured with
      */
-    public static Scheduler start(Callable<ServedModel> loader, int places, LongSupplier nanos, InstantSource clock)
-            throws Exception {
-        Scheduler scheduler = new Scheduler(loader, places, nanos, clock);
+    public static Scheduler start(
+            Callable<ServedModel> loader, int maxRequests, LongSupplier nanos, InstantSource clock) throws Exception {
+        Scheduler scheduler = new Scheduler(loader, maxRequests, nanos, clock);
         scheduler.thread.start();
         try {
             scheduler.loading.get();
@@ -86,33 +87,32 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
     }
 
     /**
-     * Computes a prompt and some tokens, so that what is compiled, recorded or read on first use is there before anybody
-     * waits for it, and a model that cannot answer is never ready. On a GPU batches of each size have kernels of their own, which
-     * all texts that run would wait for.
+     * Generates a few tokens, so that everything that is compiled, captured or read on first use is ready before the first request,
+     * and a model that cannot generate never becomes ready. On an asynchronous device also runs batches of increasing size, which have
+     * their own kernels.
      */
     public void warmUp() {
-        expectTokens(List.of(warmUpText(WARM_UP_PROMPT)));
+        expectTokens(List.of(submitWarmUp(WARM_UP_PROMPT)));
         ServedModel model = served().model;
-        int most = model.engine().asynchronous() ? Math.min(model.sequences(), places) : 0;
-        for (int batch = FIRST_BATCH; batch <= most; batch *= 2) {
-            Stream<CompletableFuture<FinishReason>> texts =
-                    Stream.generate(() -> warmUpText(1)).limit(batch);
-            expectTokens(onThread(texts::toList)); // between two steps, so that they share all of theirs
+        int largest = model.engine().asynchronous() ? Math.min(model.sequences(), maxRequests) : 0;
+        for (int batch = FIRST_BATCH; batch <= largest; batch *= 2) {
+            Stream<CompletableFuture<FinishReason>> requests =
+                    Stream.generate(() -> submitWarmUp(1)).limit(batch);
+            expectTokens(onThread(requests::toList)); // between two steps, so that they share all of their steps
         }
     }
 
-    private static void expectTokens(List<CompletableFuture<FinishReason>> texts) {
-        for (CompletableFuture<FinishReason> text : texts) {
-            if (text.join() instanceof FinishReason.EngineFailed failed) {
+    private static void expectTokens(List<CompletableFuture<FinishReason>> requests) {
+        for (CompletableFuture<FinishReason> request : requests) {
+            if (request.join() instanceof FinishReason.EngineFailed failed) {
                 throw new DeviceException("warm-up: expected " + WARM_UP_TOKENS + " tokens, but " + failed.message());
             }
         }
     }
 
-    /** A text that nobody reads, with so long a prompt where it fits, and its end. */
-    private CompletableFuture<FinishReason> warmUpText(int length) {
-        CompletableFuture<FinishReason> heard = new CompletableFuture<>();
-        int[] prompt = new int[Math.max(1, Math.min(length, card().context() - WARM_UP_TOKENS))];
+    private CompletableFuture<FinishReason> submitWarmUp(int promptLength) {
+        CompletableFuture<FinishReason> end = new CompletableFuture<>();
+        int[] prompt = new int[Math.max(1, Math.min(promptLength, card().context() - WARM_UP_TOKENS))];
         TokenSink sink = new TokenSink() {
             @Override
             public boolean token(GeneratedToken token) {
@@ -120,22 +120,21 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
             }
 
             @Override
-            public void end(FinishReason ending) {
-                heard.complete(ending);
+            public void end(FinishReason reason) {
+                end.complete(reason);
             }
         };
+        int maxTokens = Math.min(WARM_UP_TOKENS, card().context() - prompt.length);
         submit(
                 new GenerationRequest(
                         HealedPrompt.asIs(prompt),
-                        Math.min(WARM_UP_TOKENS, card().context() - prompt.length),
                         SamplingParams.GREEDY,
-                        Set.of(),
-                        true,
+                        new StopConditions(maxTokens, Set.of(), true),
                         GenerationRequest.NO_LOGPROBS,
                         "",
                         "warm-up"),
                 sink);
-        return heard;
+        return end;
     }
 
     @Override
@@ -152,18 +151,19 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
     public SequenceHandle submit(GenerationRequest request, TokenSink sink) {
         Engine.AdapterSlot adapter = served().adapters.find(request.adapter());
         requireKnown(request.prompt());
-        take((long) request.prompt().length + request.maxTokens());
-        ScheduledSequence text = new ScheduledSequence(request, new Counted(sink), adapter, this::wake);
-        command(() -> {
+        reserve((long) request.prompt().length + request.maxTokens());
+        ScheduledSequence sequence = new ScheduledSequence(
+                request, sink, adapter, this::wake, activeRequests::decrementAndGet, this::uncaught);
+        enqueue(() -> {
             if (served().adapters.holds(adapter)) {
-                served().batcher.add(text);
+                served().batcher.add(sequence);
             } else {
-                text.end(new FinishReason.EngineFailed(
+                sequence.end(new FinishReason.EngineFailed(
                         FinishReason.FailureKind.INFERENCE_FAILED,
-                        "the adapter " + request.adapter() + " was unloaded before the text began"));
+                        "the adapter " + request.adapter() + " was unloaded before generation began"));
             }
         });
-        return text;
+        return sequence;
     }
 
     private void requireKnown(int[] ids) {
@@ -175,28 +175,8 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
         }
     }
 
-    /** Gives the place back when the text ends; whatever a sink does then is nobody else's trouble. */
-    private final class Counted implements TokenSink {
-        private final TokenSink sink;
-
-        Counted(TokenSink sink) {
-            this.sink = sink;
-        }
-
-        @Override
-        public boolean token(GeneratedToken token) {
-            return sink.token(token);
-        }
-
-        @Override
-        public void end(FinishReason ending) {
-            taken.decrementAndGet();
-            try {
-                sink.end(ending);
-            } catch (RuntimeException broken) {
-                thread.getUncaughtExceptionHandler().uncaughtException(thread, broken);
-            }
-        }
+    private void uncaught(RuntimeException e) {
+        thread.getUncaughtExceptionHandler().uncaughtException(thread, e);
     }
 
     private void requireAlive() {
@@ -206,43 +186,43 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
     }
 
     private static EngineException dead() {
-        return new EngineException(
-                EngineException.EngineErrorKind.DEAD, "the engine has ended; the worker must be started again");
+        return new EngineException(EngineException.EngineErrorKind.DEAD, "the engine has stopped; restart the worker");
     }
 
-    private void take(long tokens) {
+    /** Counts a request, which must fit the context and the KV cache. */
+    private void reserve(long tokens) {
         requireAlive();
-        int most = Math.min(card().context(), served().model.blocks() * Engine.BLOCK_SIZE);
-        if (tokens > most) {
+        int limit = Math.min(card().context(), served().model.blocks() * Engine.BLOCK_SIZE);
+        if (tokens > limit) {
             throw new EngineException(
                     EngineException.EngineErrorKind.NEVER_FITS,
-                    "prompt and max_tokens are " + tokens + " tokens together, at most " + most + " fit");
+                    "prompt and max_tokens are " + tokens + " tokens together, at most " + limit + " fit");
         }
-        if (taken.incrementAndGet() > places) {
-            taken.decrementAndGet();
+        if (activeRequests.incrementAndGet() > maxRequests) {
+            activeRequests.decrementAndGet();
             throw new EngineException(
                     EngineException.EngineErrorKind.QUEUE_FULL,
-                    "all " + places + " places are taken; try again in a moment");
+                    "the queue is full: " + maxRequests + " requests are running or waiting; retry later");
         }
     }
 
     @Override
-    public CompletableFuture<List<float[]>> embed(List<int[]> texts, String adapter) {
+    public CompletableFuture<List<float[]>> embed(List<int[]> inputs, String adapter) {
         Engine.AdapterSlot chosen = served().adapters.find(adapter);
-        texts.forEach(this::requireKnown);
-        take(texts.stream().mapToInt(text -> text.length).max().orElse(0));
+        inputs.forEach(this::requireKnown);
+        reserve(inputs.stream().mapToInt(input -> input.length).max().orElse(0));
         CompletableFuture<List<float[]>> result = new CompletableFuture<>();
         var _ = result.whenComplete((_, _) -> {
-            taken.decrementAndGet();
+            activeRequests.decrementAndGet();
             wake();
         });
-        command(() -> {
+        enqueue(() -> {
             try {
                 requireAlive();
                 requireHeld(adapter, chosen);
-                served().batcher.add(new Embedder.EmbeddingRequest(texts, chosen, result));
-            } catch (RuntimeException refused) {
-                result.completeExceptionally(refused);
+                served().batcher.add(new Embedder.EmbeddingRequest(inputs, chosen, result));
+            } catch (RuntimeException e) {
+                result.completeExceptionally(e);
             }
         });
         return result;
@@ -277,15 +257,15 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
     public void unloadAdapter(String name) {
         onThread(() -> {
             served().adapters.unload(name);
-            served().adapters.sweep(served().batcher::uses); // its name and place may be wanted next
+            served().adapters.sweep(served().batcher::uses); // the caller may load another adapter next
             return name;
         });
     }
 
-    /** Runs something between two steps, and waits for it. */
+    /** Runs {@code body} on the engine's thread, between two steps, and waits for its result. */
     private <T> T onThread(Supplier<T> body) {
         CompletableFuture<T> result = new CompletableFuture<>();
-        command(() -> {
+        enqueue(() -> {
             try {
                 requireAlive();
                 result.complete(body.get());
@@ -300,7 +280,7 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
         }
     }
 
-    /** Whoever waits is told; an error is the engine's end as well. */
+    /** Passes a failure to the caller; an {@code Error} also stops the engine. */
     private static void failed(CompletableFuture<?> result, Throwable failure) {
         result.completeExceptionally(failure);
         if (failure instanceof Error fatal) {
@@ -308,12 +288,12 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
         }
     }
 
-    /** Why the engine ended, where it did not end as it was told to. */
+    /** The failure that stopped the engine; empty if it was closed or still runs. */
     public Optional<Throwable> failure() {
         return failure;
     }
 
-    private void command(Runnable command) {
+    private void enqueue(Runnable command) {
         synchronized (commands) {
             if (ended) {
                 throw dead();
@@ -351,7 +331,7 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
 
     private void serve() {
         Batcher batcher = served().batcher;
-        FinishReason ending =
+        FinishReason reason =
                 new FinishReason.EngineFailed(FinishReason.FailureKind.INFERENCE_FAILED, "the engine was closed");
         try {
             while (!closed) {
@@ -364,37 +344,37 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
                 served().adapters.sweep(batcher::uses);
                 status = batcher.status(true);
             }
-        } catch (InterruptedException stopped) {
+        } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         } catch (RuntimeException | Error failure) {
             FinishReason.FailureKind kind = failure instanceof MemoryException
                     ? FinishReason.FailureKind.OUT_OF_MEMORY
                     : FinishReason.FailureKind.INFERENCE_FAILED;
-            ending = new FinishReason.EngineFailed(kind, failure.toString());
+            reason = new FinishReason.EngineFailed(kind, failure.toString());
             this.failure = Optional.of(failure);
         }
-        end(batcher, ending);
+        end(batcher, reason);
     }
 
-    /** Nobody comes in any more, and all who are here are told. */
-    private void end(Batcher batcher, FinishReason ending) {
+    /** Accepts no more commands, and ends all sequences. */
+    private void end(Batcher batcher, FinishReason reason) {
         status = batcher.status(false);
         synchronized (commands) {
             ended = true;
         }
         runCommands();
-        batcher.endAll(ending);
+        batcher.endAll(reason);
         status = batcher.status(false);
     }
 
-    /** Ends after the step under way; what still runs fails. */
+    /** Stops the engine after the current step; running sequences fail. */
     @Override
     public void close() {
         closed = true;
         wake();
         try {
             thread.join();
-        } catch (InterruptedException stopped) {
+        } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         }
     }

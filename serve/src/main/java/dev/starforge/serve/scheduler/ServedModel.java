@@ -7,14 +7,14 @@ import java.util.Optional;
 import java.util.Set;
 
 /**
- * A model that was loaded on the engine's thread, and what it may take.
+ * A model that was loaded on the engine's thread, and its limits.
  *
- * @param adapters places for adapters, where there are any
- * @param endTokens that end a text
- * @param blocks of the KV cache
- * @param sequences in a step, at most
- * @param weightBytes on the device
- * @param release what is done on the same thread when the engine ends: gives everything back
+ * @param adapters table of LoRA adapters; empty if the worker has no adapter slots
+ * @param endTokens end-of-text tokens
+ * @param blocks number of KV blocks
+ * @param sequences maximum number of running sequences
+ * @param weightBytes bytes of weights on the device
+ * @param release frees everything; runs on the engine's thread when the engine ends
  */
 public record ServedModel(
         ModelCard card,

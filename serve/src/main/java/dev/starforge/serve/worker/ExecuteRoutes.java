@@ -3,21 +3,23 @@ package dev.starforge.serve.worker;
 import dev.starforge.model.generate.SamplingParams;
 import dev.starforge.serve.api.Api;
 import dev.starforge.serve.api.ApiRoute;
-import dev.starforge.serve.api.ApiRoute.Weight;
 import dev.starforge.serve.api.Call;
+import dev.starforge.serve.api.Execution;
 import dev.starforge.serve.api.InvalidRequestException;
 import dev.starforge.serve.api.RequestFields;
 import dev.starforge.serve.engine.AdapterCard;
 import dev.starforge.serve.engine.GenerationRequest;
 import dev.starforge.serve.engine.InferenceEngine;
 import dev.starforge.serve.engine.ModelCard;
+import dev.starforge.serve.engine.StopConditions;
 import dev.starforge.serve.generation.ActiveRequest;
 import dev.starforge.serve.generation.GenerationEvent;
+import dev.starforge.serve.generation.GenerationWriter;
 import dev.starforge.serve.generation.InferenceService;
-import dev.starforge.serve.generation.Prompt;
 import dev.starforge.serve.generation.PromptFields;
 import dev.starforge.serve.generation.SamplingFields;
-import dev.starforge.serve.generation.Tally;
+import dev.starforge.serve.generation.Timings;
+import dev.starforge.serve.generation.Usage;
 import dev.starforge.serve.log.EventLog;
 import dev.starforge.serve.log.EventLog.LogLevel;
 import dev.starforge.text.file.Hashes;
@@ -33,9 +35,9 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.LongSupplier;
 import tools.jackson.databind.node.ObjectNode;
 
-/** The worker's own API for text: a job is executed as a stream of events, and can be cancelled by its id. */
+/** The worker's native generation API: {@code /execute} streams the events of a job, {@code /cancel} cancels it by its id. */
 public final class ExecuteRoutes {
-    private static final int LONGEST_ID = 128;
+    private static final int MAX_ID_LENGTH = 128;
 
     private final InferenceService inference;
     private final EventLog log;
@@ -43,7 +45,7 @@ public final class ExecuteRoutes {
     private final LongSupplier seeds;
     private final Map<String, ActiveRequest> jobs = new ConcurrentHashMap<>();
 
-    /** @param seeds for requests that bring none */
+    /** @param seeds for requests without a seed */
     public ExecuteRoutes(InferenceService inference, EventLog log, Clock clock, LongSupplier seeds) {
         this.inference = inference;
         this.log = log;
@@ -53,31 +55,31 @@ public final class ExecuteRoutes {
 
     public List<ApiRoute> routes() {
         return List.of(
-                new ApiRoute("POST", "/execute", Api.NATIVE, Weight.WORK, this::execute),
-                new ApiRoute("POST", "/cancel", Api.NATIVE, Weight.CONTROL, this::cancel));
+                new ApiRoute("POST", "/execute", Api.NATIVE, Execution.GENERATION, this::execute),
+                new ApiRoute("POST", "/cancel", Api.NATIVE, Execution.BLOCKING, this::cancel));
     }
 
     private void execute(Call call) throws IOException, InterruptedException {
         InferenceEngine engine = inference.engine();
         RequestFields fields = call.fields();
-        String id = fields.requireString("job_id", LONGEST_ID);
-        Prompt prompt = prompt(fields, engine, call.tenant());
+        String id = fields.requireString("job_id", MAX_ID_LENGTH);
+        GenerationRequest request = request(fields, engine, call.tenant());
         String key = key(call, id);
-        try (ActiveRequest run = inference.start(engine, List.of(prompt))) {
-            if (jobs.putIfAbsent(key, run) != null) {
+        try (ActiveRequest active = inference.start(engine, List.of(request))) {
+            if (jobs.putIfAbsent(key, active) != null) {
                 throw InvalidRequestException.of("job_id", "an id that no running job has");
             }
             try {
-                call.onDisconnect(run::cancel);
-                narrate(call, id, prompt);
-                stream(call, id, engine, run);
+                call.onDisconnect(active::cancel);
+                logBegin(call, id, request);
+                active.writeTo(new JobWriter(call, id, engine));
             } finally {
-                jobs.remove(key, run);
+                jobs.remove(key, active);
             }
         }
     }
 
-    private Prompt prompt(RequestFields fields, InferenceEngine engine, String tenant) {
+    private GenerationRequest request(RequestFields fields, InferenceEngine engine, String tenant) {
         ModelCard card = engine.card();
         if (fields.has("prompt") == fields.has("prompt_tokens")) {
             fields.violate("prompt", "either prompt or prompt_tokens");
@@ -101,62 +103,88 @@ public final class ExecuteRoutes {
                 && engine.adapters().stream().map(AdapterCard::name).noneMatch(adapter::equals)) {
             fields.violate("adapter", "the name of an adapter that is loaded");
         }
-        boolean heals = fields.flag("token_healing", false);
+        boolean healing = fields.flag("token_healing", false);
         fields.rejectUnknown();
         fields.check();
         String name = fields.has("prompt") ? "prompt" : "prompt_tokens";
         List<int[]> prompts = PromptFields.read(fields, name, card.tokenizer(), card.vocabulary(), 1);
         fields.check();
         int[] ids = prompts.getFirst();
-        return new Prompt(
-                new GenerationRequest(
-                        heals ? card.tokenizer().heal(ids) : HealedPrompt.asIs(ids),
-                        (int) maxTokens,
-                        sampling,
-                        Set.of(),
-                        false,
-                        GenerationRequest.NO_LOGPROBS,
-                        adapter,
-                        tenant),
-                stops);
+        return new GenerationRequest(
+                healing ? card.tokenizer().heal(ids) : HealedPrompt.asIs(ids),
+                sampling,
+                new StopConditions((int) maxTokens, Set.of(), false).withStrings(stops),
+                GenerationRequest.NO_LOGPROBS,
+                adapter,
+                tenant);
     }
 
-    private void stream(Call call, String id, InferenceEngine engine, ActiveRequest run)
-            throws IOException, InterruptedException {
-        Call.Events events = call.events();
-        ObjectNode started =
-                event("started").put("job_id", id).put("model", engine.card().id());
-        events.send(started.put("started_at", clock.instant().toString()));
-        while (true) {
-            switch (run.next()) {
-                case GenerationEvent.Delta piece ->
-                    events.send(event("token").put("t", piece.text()).put("i", piece.position()));
-                case GenerationEvent.Finished finished -> {
-                    events.send(event("metrics")
-                            .put("tokens_per_sec", finished.tally().tokensPerSecond())
-                            .put("memory_bytes", engine.status().memoryBytes()));
-                    ObjectNode end = event("end")
-                            .put("tokens_out", finished.tally().tokens())
-                            .put("decode_time_ms", finished.tally().decode().toMillis())
-                            .put("stop_reason", finished.reason().name());
-                    if (!finished.stopSequence().isEmpty()) {
-                        end.put("stop_sequence_matched", finished.stopSequence());
-                    }
-                    events.send(end);
-                    events.finish();
-                    narrate(call, id, "finished", finished.reason().name(), finished.tally());
-                    return;
-                }
-                case GenerationEvent.Failed failed -> {
-                    narrate(call, id, "failed", failed.code().name(), failed.tally());
-                    events.send(event("error")
-                            .put("code", failed.code().name())
-                            .put("message", failed.code().message())
-                            .put("retriable", failed.code().retriable()));
-                    events.finish();
-                    return;
-                }
+    /** Writes the events of a job as server-sent events. */
+    private final class JobWriter implements GenerationWriter {
+        private final Call call;
+        private final String id;
+        private final InferenceEngine engine;
+        private final Call.Events events;
+
+        JobWriter(Call call, String id, InferenceEngine engine) throws IOException {
+            this.call = call;
+            this.id = id;
+            this.engine = engine;
+            events = call.events();
+            ObjectNode started = event("started")
+                    .put("job_id", id)
+                    .put("model", engine.card().id());
+            events.send(started.put("started_at", clock.instant().toString()));
+        }
+
+        @Override
+        public void delta(GenerationEvent.Delta delta) throws IOException {
+            events.send(event("token").put("t", delta.text()).put("i", delta.position()));
+        }
+
+        @Override
+        public void finished(GenerationEvent.Finished finished) throws IOException {
+            int tokens = finished.usage().completionTokens();
+            events.send(event("metrics")
+                    .put("tokens_per_sec", finished.timings().tokensPerSecond(tokens))
+                    .put("memory_bytes", engine.status().memoryBytes()));
+            ObjectNode end = event("end")
+                    .put("tokens_out", tokens)
+                    .put("decode_time_ms", finished.timings().decode().toMillis())
+                    .put("stop_reason", finished.reason().name());
+            if (!finished.stopSequence().isEmpty()) {
+                end.put("stop_sequence_matched", finished.stopSequence());
             }
+            events.send(end);
+            logEnd(LogLevel.INFO, "finished", finished.reason().name(), finished.usage(), finished.timings());
+        }
+
+        @Override
+        public void failed(GenerationEvent.Failed failed) throws IOException {
+            logEnd(LogLevel.WARN, "failed", failed.error().name(), failed.usage(), failed.timings());
+            events.send(event("error")
+                    .put("code", failed.error().name())
+                    .put("message", failed.error().message())
+                    .put("retriable", failed.error().retriable()));
+        }
+
+        @Override
+        public void complete() throws IOException {
+            events.finish();
+        }
+
+        private void logEnd(LogLevel level, String action, String reason, Usage usage, Timings timings) {
+            log.line(level, "worker", action, "job")
+                    .with("job_id", id)
+                    .with("correlation_id", call.correlation())
+                    .with("tokens_in", usage.promptTokens())
+                    .with("tokens_out", usage.completionTokens())
+                    .with("decode_time_ms", timings.decode().toMillis())
+                    .with(
+                            "duration_ms",
+                            timings.timeToFirstToken().plus(timings.decode()).toMillis())
+                    .with("error_kind", level == LogLevel.WARN ? reason : "")
+                    .log("a job " + action + " after " + usage.completionTokens() + " tokens: " + reason);
         }
     }
 
@@ -164,43 +192,31 @@ public final class ExecuteRoutes {
         return Jackson.object().put("type", type);
     }
 
-    /** Answers the same whether there is such a job: it may just have ended. */
+    /** Responds with 202 even if there is no such job: it may have ended just now. */
     private void cancel(Call call) throws IOException {
         RequestFields fields = call.fields();
-        String id = fields.requireString("job_id", LONGEST_ID);
+        String id = fields.requireString("job_id", MAX_ID_LENGTH);
         fields.rejectUnknown();
         fields.check();
-        ActiveRequest run = jobs.get(key(call, id));
-        if (run != null) {
-            run.cancel();
+        ActiveRequest active = jobs.get(key(call, id));
+        if (active != null) {
+            active.cancel();
         }
         call.respond(202, Jackson.object().put("job_id", id).put("status", "cancelled"));
     }
 
-    /** A job can be cancelled by the one whose job it is. */
+    /** A tenant can only cancel its own jobs. */
     private static String key(Call call, String id) {
         return call.tenant() + "\n" + id;
     }
 
-    private void narrate(Call call, String id, Prompt prompt) {
-        int[] ids = prompt.request().prompt();
+    private void logBegin(Call call, String id, GenerationRequest request) {
+        int[] ids = request.prompt();
         log.line(LogLevel.INFO, "worker", "execute", "job")
                 .with("job_id", id)
                 .with("correlation_id", call.correlation())
                 .with("tokens_in", ids.length)
                 .with("prompt_hash", Hashes.sha256(Arrays.toString(ids)).substring(0, 16))
-                .log("a job of " + ids.length + " prompt tokens has begun");
-    }
-
-    private void narrate(Call call, String id, String action, String how, Tally tally) {
-        log.line(action.equals("failed") ? LogLevel.WARN : LogLevel.INFO, "worker", action, "job")
-                .with("job_id", id)
-                .with("correlation_id", call.correlation())
-                .with("tokens_in", tally.promptTokens())
-                .with("tokens_out", tally.tokens())
-                .with("decode_time_ms", tally.decode().toMillis())
-                .with("duration_ms", tally.toFirst().plus(tally.decode()).toMillis())
-                .with("error_kind", action.equals("failed") ? how : "")
-                .log("a job has " + action + " after " + tally.tokens() + " tokens: " + how);
+                .log("a job with " + ids.length + " prompt tokens started");
     }
 }

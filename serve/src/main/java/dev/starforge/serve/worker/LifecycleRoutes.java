@@ -3,8 +3,9 @@ package dev.starforge.serve.worker;
 import dev.starforge.model.generate.SamplingParams;
 import dev.starforge.serve.api.Api;
 import dev.starforge.serve.api.ApiRoute;
-import dev.starforge.serve.api.ApiRoute.Weight;
+import dev.starforge.serve.api.Auth;
 import dev.starforge.serve.api.Call;
+import dev.starforge.serve.api.Execution;
 import dev.starforge.serve.engine.AdapterCard;
 import dev.starforge.serve.engine.EngineStatus;
 import dev.starforge.serve.engine.GenerationRequest;
@@ -13,9 +14,9 @@ import dev.starforge.serve.engine.ModelCard;
 import dev.starforge.serve.engine.ToolFormat;
 import dev.starforge.serve.generation.ActiveRequest;
 import dev.starforge.serve.generation.GenerationEvent;
+import dev.starforge.serve.generation.GenerationWriter;
 import dev.starforge.serve.generation.InferenceService;
 import dev.starforge.serve.generation.InferenceService.ServiceState;
-import dev.starforge.serve.generation.Prompt;
 import dev.starforge.serve.http.HttpException;
 import dev.starforge.serve.metrics.WorkerMetrics;
 import dev.starforge.text.fim.FimMarkers;
@@ -29,16 +30,16 @@ import java.util.function.Supplier;
 import tools.jackson.databind.node.ArrayNode;
 import tools.jackson.databind.node.ObjectNode;
 
-/** How a worker is and when it ends. None of it waits for the model, but for the one that asks it for a token. */
+/** Health, readiness, metrics and shutdown of a worker. Only {@code /health/deep} waits for the model. */
 public final class LifecycleRoutes {
-    private static final Duration CANARY = Duration.ofSeconds(10);
+    private static final Duration CANARY_TIMEOUT = Duration.ofSeconds(10);
 
     private final String id;
     private final InferenceService inference;
     private final Supplier<Duration> uptime;
     private final Runnable shutdown;
 
-    /** @param shutdown begins to drain the worker, and returns */
+    /** @param shutdown starts to drain the worker and returns */
     public LifecycleRoutes(String id, InferenceService inference, Supplier<Duration> uptime, Runnable shutdown) {
         this.id = id;
         this.inference = inference;
@@ -48,11 +49,11 @@ public final class LifecycleRoutes {
 
     public List<ApiRoute> routes() {
         return List.of(
-                new ApiRoute("GET", "/health", Api.NATIVE, Weight.OPEN, this::health),
-                new ApiRoute("GET", "/health/deep", Api.NATIVE, Weight.CONTROL, this::deep),
-                new ApiRoute("GET", "/ready", Api.NATIVE, Weight.QUICK, this::ready),
-                new ApiRoute("GET", "/metrics", Api.NATIVE, Weight.QUICK, this::metrics),
-                new ApiRoute("POST", "/shutdown", Api.NATIVE, Weight.CONTROL, this::shutdown));
+                new ApiRoute("GET", "/health", Api.NATIVE, Execution.INLINE, Auth.PUBLIC, this::health),
+                new ApiRoute("GET", "/health/deep", Api.NATIVE, Execution.BLOCKING, this::deep),
+                new ApiRoute("GET", "/ready", Api.NATIVE, Execution.INLINE, this::ready),
+                new ApiRoute("GET", "/metrics", Api.NATIVE, Execution.INLINE, this::metrics),
+                new ApiRoute("POST", "/shutdown", Api.NATIVE, Execution.BLOCKING, this::shutdown));
     }
 
     private static String word(ServiceState state) {
@@ -112,26 +113,37 @@ public final class LifecycleRoutes {
         call.respond(state == ServiceState.READY ? 200 : 503, Jackson.object().put("status", word(state)));
     }
 
-    /** Asks the engine for a real token: a worker whose engine is dead must not look well. */
+    /** Generates one token, so that a worker whose engine has stopped is not reported as healthy. */
     private void deep(Call call) throws IOException, InterruptedException {
         InferenceEngine engine = inference.engine();
         int[] prompt = engine.card().tokenizer().encode("a", true);
         GenerationRequest request = new GenerationRequest(
                 prompt, 1, SamplingParams.GREEDY, Set.of(), GenerationRequest.NO_LOGPROBS, "", call.tenant());
         long begin = System.nanoTime();
-        try (ActiveRequest run = inference.start(engine, List.of(new Prompt(request, List.of())), CANARY)) {
-            call.onDisconnect(run::cancel);
-            GenerationEvent event = run.next();
-            while (event instanceof GenerationEvent.Delta) {
-                event = run.next();
-            }
-            if (event instanceof GenerationEvent.Failed failed) {
-                throw new HttpException(
-                        503, failed.code().name(), "no token: " + failed.code().message());
-            }
+        try (ActiveRequest active = inference.start(engine, List.of(request), CANARY_TIMEOUT)) {
+            call.onDisconnect(active::cancel);
+            active.writeTo(new CanaryWriter());
         }
         long millis = (System.nanoTime() - begin) / 1_000_000;
         call.respond(200, Jackson.object().put("status", "ok").put("canary_ms", millis));
+    }
+
+    /** Discards the token; only a failure matters. */
+    private static final class CanaryWriter implements GenerationWriter {
+        @Override
+        public void delta(GenerationEvent.Delta delta) {}
+
+        @Override
+        public void finished(GenerationEvent.Finished finished) {}
+
+        @Override
+        public void failed(GenerationEvent.Failed failed) {
+            throw new HttpException(
+                    503, failed.error().name(), "no token: " + failed.error().message());
+        }
+
+        @Override
+        public void complete() {}
     }
 
     private void metrics(Call call) throws IOException {

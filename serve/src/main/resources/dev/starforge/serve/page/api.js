@@ -15,7 +15,7 @@ const api = {
         continue;
       }
       const said = await response.json().catch(() => ({}));
-      throw new Error(said.error?.message || `${path} was answered with ${response.status}`);
+      throw new Error(said.error?.message || `${path}: status ${response.status}`);
     }
   },
 

@@ -234,7 +234,7 @@ final class PoolTest {
             refuses(pool, "broken", 400, "MODEL_INCOMPATIBLE", false);
             refuses(pool, "nowhere", 404, "MODEL_NOT_FOUND", false);
             RawClient.Reply device = pool.post("/v2/workers/start", "{'model_ref':'idle','device':'cuda:0'}");
-            assertThat(device.body()).contains("DEVICE_UNAVAILABLE", "there are [cpu]");
+            assertThat(device.body()).contains("DEVICE_UNAVAILABLE", "available: [cpu]");
             assertThat(pool.post("/v2/workers/w-0/stop", "{}").body()).contains("WORKER_NOT_FOUND");
         }
     }
@@ -403,7 +403,7 @@ final class PoolTest {
                 String operation = "POST /v2/workers/" + change;
                 RawClient.Reply client = with(pool, "client-key", operation, "{}");
                 assertThat(client.status()).as(operation).isEqualTo(403);
-                assertThat(client.body()).contains("admin_key_required", "this path needs an admin key");
+                assertThat(client.body()).contains("admin_key_required", "this path requires an admin key");
                 assertThat(with(pool, "neither", operation, "{}").status()).isEqualTo(401);
                 assertThat(with(pool, "admin-key", operation, "{}").status())
                         .as(operation)
@@ -462,7 +462,7 @@ final class PoolTest {
             refuses(pool, "refused", 503, "WORKER_START_FAILED", false);
             assertThat(pool.complete("refused").body())
                     .as("not even tried again")
-                    .contains("3: model refused", "cannot be started, since 20", "/reload");
+                    .contains("3: model rejected", "cannot be started, since 20", "/reload");
             String late = pool.worker("late", false);
             JsonNode failed = pool.awaitStatus(late, "FAILED");
             assertThat(failed.path("reason").asString()).isEqualTo("not ready within 1 s");

@@ -5,31 +5,31 @@ import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CopyOnWriteArrayList;
 
-/** Passes texts on to whoever listens. Telling never waits: a listener that does not keep up misses the oldest. */
+/** Publishes events to subscribers. Never blocks: a slow subscriber loses the oldest events. */
 final class EventHub {
-    private static final int WAITING = 256;
+    private static final int QUEUE_CAPACITY = 256;
 
-    private final List<BlockingQueue<String>> listeners = new CopyOnWriteArrayList<>();
+    private final List<BlockingQueue<String>> subscribers = new CopyOnWriteArrayList<>();
 
     BlockingQueue<String> subscribe() {
-        BlockingQueue<String> queue = new ArrayBlockingQueue<>(WAITING);
-        listeners.add(queue);
+        BlockingQueue<String> queue = new ArrayBlockingQueue<>(QUEUE_CAPACITY);
+        subscribers.add(queue);
         return queue;
     }
 
     void unsubscribe(BlockingQueue<String> queue) {
-        listeners.removeIf(each -> each == queue);
+        subscribers.removeIf(each -> each == queue);
     }
 
-    void publish(String text) {
-        for (BlockingQueue<String> queue : listeners) {
-            while (!queue.offer(text)) {
+    void publish(String event) {
+        for (BlockingQueue<String> queue : subscribers) {
+            while (!queue.offer(event)) {
                 queue.poll();
             }
         }
     }
 
-    int listeners() {
-        return listeners.size();
+    int subscribers() {
+        return subscribers.size();
     }
 }

@@ -8,7 +8,7 @@ import java.time.Clock;
 import java.util.Locale;
 import java.util.function.Consumer;
 
-/** Says what happens to workers: to the log, the metrics, and whoever listens to {@code /v2/events}. */
+/** Publishes worker events to the log, the metrics and {@code /v2/events}. */
 public final class PoolEvents implements Consumer<PoolEvent> {
     private final EventLog log;
     private final PoolMetrics metrics;
@@ -26,17 +26,17 @@ public final class PoolEvents implements Consumer<PoolEvent> {
     }
 
     @Override
-    public void accept(PoolEvent happening) {
-        metrics.happened(happening);
-        String kind = happening.kind().name().toLowerCase(Locale.ROOT);
-        log.line(level(happening.kind()), "pool", kind, happening.worker())
-                .with("worker_id", happening.worker())
-                .log(happening.worker() + " " + kind.replace('_', ' ') + ": " + happening.detail());
+    public void accept(PoolEvent event) {
+        metrics.count(event);
+        String kind = event.kind().name().toLowerCase(Locale.ROOT);
+        log.line(level(event.kind()), "pool", kind, event.worker())
+                .with("worker_id", event.worker())
+                .log(event.worker() + " " + kind.replace('_', ' ') + ": " + event.detail());
         hub.publish(Jackson.object()
                 .put("type", kind)
-                .put("worker_id", happening.worker())
-                .put("status", happening.state().name())
-                .put("detail", happening.detail())
+                .put("worker_id", event.worker())
+                .put("status", event.state().name())
+                .put("detail", event.detail())
                 .put("time", clock.instant().toString())
                 .toString());
     }

@@ -16,7 +16,7 @@ import java.util.Locale;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Stream;
 
-/** What a pool counts. */
+/** The metrics of a pool. */
 public final class PoolMetrics implements Relay.RelayListener {
     private static final double[] FIRST_BYTE = {
         0.001, 0.002, 0.005, 0.01, 0.02, 0.04, 0.08, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120
@@ -47,9 +47,9 @@ public final class PoolMetrics implements Relay.RelayListener {
         return outcome.name().toLowerCase(Locale.ROOT);
     }
 
-    /** Counts what happened to a worker. */
-    public void happened(PoolEvent happening) {
-        switch (happening.kind()) {
+    /** Counts a worker event. */
+    public void count(PoolEvent event) {
+        switch (event.kind()) {
             case READY -> starts.add("ready", 1);
             case START_FAILED -> starts.add("failed", 1);
             case START_TIMEOUT -> starts.add("timeout", 1);
@@ -79,12 +79,12 @@ public final class PoolMetrics implements Relay.RelayListener {
         firstByte.observe(time.toNanos() / 1e9);
     }
 
-    /** Requests under way. */
+    /** Requests in flight. */
     int running() {
         return running.get();
     }
 
-    /** @param allocated of each device, in their order */
+    /** @param allocated memory reserved on each device, in the order of {@code devices} */
     String text(List<PoolDevice> devices, List<Long> allocated, List<WorkerView> workers, WorkerRouting routing) {
         Exposition out = new Exposition();
         out.family("pool_devices_total", "Devices.", "gauge");

@@ -3,8 +3,9 @@ package dev.starforge.serve.pool.api;
 import dev.starforge.serve.api.Api;
 import dev.starforge.serve.api.ApiRoute;
 import dev.starforge.serve.api.ApiRoute.RouteAction;
-import dev.starforge.serve.api.ApiRoute.Weight;
+import dev.starforge.serve.api.Auth;
 import dev.starforge.serve.api.Call;
+import dev.starforge.serve.api.Execution;
 import dev.starforge.serve.metrics.Exposition;
 import dev.starforge.serve.pool.config.ModelEntry;
 import dev.starforge.serve.pool.config.PoolConfig;
@@ -27,16 +28,16 @@ import java.util.stream.Stream;
 import tools.jackson.databind.node.ArrayNode;
 import tools.jackson.databind.node.ObjectNode;
 
-/** How a pool is: for probes, for programs, for Prometheus and for whoever wants to watch. */
+/** Health, readiness, metrics, state and events of a pool. */
 public final class PoolRoutes {
-    private static final long HEARTBEAT = 15;
+    private static final long HEARTBEAT_SECONDS = 15;
 
     private final PoolConfig config;
     private final Supervisor supervisor;
     private final WorkerStarter starter;
     private final WorkerRouting routing;
     private final PoolMetrics metrics;
-    private final PoolEvents happenings;
+    private final PoolEvents poolEvents;
     private final Clock clock;
 
     public PoolRoutes(
@@ -45,25 +46,25 @@ public final class PoolRoutes {
             WorkerStarter starter,
             WorkerRouting routing,
             PoolMetrics metrics,
-            PoolEvents happenings,
+            PoolEvents poolEvents,
             Clock clock) {
         this.config = config;
         this.supervisor = supervisor;
         this.starter = starter;
         this.routing = routing;
         this.metrics = metrics;
-        this.happenings = happenings;
+        this.poolEvents = poolEvents;
         this.clock = clock;
     }
 
     public List<ApiRoute> routes() {
         return List.of(
-                new ApiRoute("GET", "/health", Api.NATIVE, Weight.OPEN, this::health),
-                new ApiRoute("GET", "/ready", Api.NATIVE, Weight.QUICK, this::ready),
-                new ApiRoute("GET", "/metrics", Api.NATIVE, Weight.QUICK, this::metrics),
-                new ApiRoute("GET", "/v1/models", Api.OPENAI, Weight.QUICK, this::models),
-                new ApiRoute("GET", "/v2/state", Api.NATIVE, Weight.QUICK, this::state),
-                new ApiRoute("GET", "/v2/events", Api.NATIVE, Weight.RELAY, this::events));
+                new ApiRoute("GET", "/health", Api.NATIVE, Execution.INLINE, Auth.PUBLIC, this::health),
+                new ApiRoute("GET", "/ready", Api.NATIVE, Execution.INLINE, this::ready),
+                new ApiRoute("GET", "/metrics", Api.NATIVE, Execution.INLINE, this::metrics),
+                new ApiRoute("GET", "/v1/models", Api.OPENAI, Execution.INLINE, this::models),
+                new ApiRoute("GET", "/v2/state", Api.NATIVE, Execution.INLINE, this::state),
+                new ApiRoute("GET", "/v2/events", Api.NATIVE, Execution.RELAY, this::events));
     }
 
     private void health(Call call) throws IOException {
@@ -74,7 +75,7 @@ public final class PoolRoutes {
                         .put("pool_id", config.id()));
     }
 
-    /** Ready is whoever can answer: some worker is, or one is started when somebody asks. */
+    /** Ready if a worker is ready, or can be started on demand. */
     private void ready(Call call) throws IOException {
         boolean serves = supervisor.views().stream()
                 .anyMatch(view -> view.state() == WorkerState.READY || view.state() == WorkerState.BUSY);
@@ -158,26 +159,26 @@ public final class PoolRoutes {
         return node;
     }
 
-    /** What happens from now on, with a sign of life between. */
+    /** Streams events, with a heartbeat. */
     private void events(Call call) throws IOException, InterruptedException {
-        BlockingQueue<String> queue = happenings.hub().subscribe();
+        BlockingQueue<String> queue = poolEvents.hub().subscribe();
         Thread self = Thread.currentThread();
         call.onDisconnect(self::interrupt);
         try {
             Call.Events events = call.events();
             while (!supervisor.isDraining()) {
-                String next = queue.poll(HEARTBEAT, TimeUnit.SECONDS);
+                String next = queue.poll(HEARTBEAT_SECONDS, TimeUnit.SECONDS);
                 events.send(next == null ? "{\"type\":\"alive\"}" : next);
             }
             events.finish();
-        } catch (InterruptedException gone) {
-            throw new IOException("the client left", gone);
+        } catch (InterruptedException e) {
+            throw new IOException("the client disconnected", e);
         } finally {
-            happenings.hub().unsubscribe(queue);
+            poolEvents.hub().unsubscribe(queue);
         }
     }
 
-    /** An action whose failures are answered as the pool's are. */
+    /** Wraps an action so that its failures get the pool's error response. */
     static RouteAction answering(RouteAction action) {
         return call -> {
             try {

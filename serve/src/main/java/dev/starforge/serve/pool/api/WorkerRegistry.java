@@ -16,8 +16,8 @@ import java.util.Map;
 import java.util.Set;
 
 /**
- * Workers that somebody else starts. A host may be a name with several addresses, as a headless Service of Kubernetes has: there is a
- * worker at each of them, and they come and go, so the name is resolved again and again.
+ * Registers workers that the pool does not start. A host can resolve to several addresses, as a headless Service of Kubernetes does:
+ * each is a worker. Names are resolved periodically.
  */
 public final class WorkerRegistry {
     private final Supervisor supervisor;
@@ -29,7 +29,7 @@ public final class WorkerRegistry {
         this.resolver = resolver;
     }
 
-    /** Addresses of a host. */
+    /** Resolves a host to its addresses. */
     @FunctionalInterface
     public interface HostResolver {
         List<String> resolve(String host) throws UnknownHostException;
@@ -41,7 +41,7 @@ public final class WorkerRegistry {
         }
     }
 
-    /** Watches what an entry means from now on; the ids of what it means now. */
+    /** Registers an entry; returns the ids of its current workers. Fails if the name has no address. */
     public synchronized List<String> register(RemoteEntry entry) {
         known.putIfAbsent(entry, Set.of());
         refresh(entry);
@@ -49,18 +49,18 @@ public final class WorkerRegistry {
         if (ids.isEmpty()) {
             known.remove(entry);
             throw new PoolException(
-                    PoolError.WORKER_NOT_FOUND, true, entry.uri().getHost() + ": this name has no address now");
+                    PoolError.WORKER_NOT_FOUND, true, entry.uri().getHost() + ": the name has no address");
         }
         return ids;
     }
 
-    /** The same, for a name that may get its first address later. */
+    /** Registers an entry whose name may have no address yet. */
     public synchronized void watch(RemoteEntry entry) {
         known.putIfAbsent(entry, Set.of());
         refresh(entry);
     }
 
-    /** Looks at all names again. */
+    /** Resolves all names again. */
     public synchronized void refresh() {
         List.copyOf(known.keySet()).forEach(this::refresh);
     }
@@ -69,8 +69,8 @@ public final class WorkerRegistry {
         List<String> addresses;
         try {
             addresses = resolver.resolve(entry.uri().getHost());
-        } catch (UnknownHostException none) {
-            return; // a resolver that fails does not mean that workers are gone: their health says that
+        } catch (UnknownHostException e) {
+            return; // workers stay registered while resolving fails; health checks detect lost ones
         }
         Set<String> now = new LinkedHashSet<>();
         for (String address : addresses) {
@@ -92,9 +92,8 @@ public final class WorkerRegistry {
                                 .filter(line -> !line.isEmpty())
                                 .findFirst()
                                 .orElse("");
-                    } catch (IOException unreadable) {
-                        throw new PoolException(
-                                PoolError.WORKER_NOT_FOUND, false, file + ": cannot be read: " + unreadable);
+                    } catch (IOException e) {
+                        throw new PoolException(PoolError.WORKER_NOT_FOUND, false, file + ": cannot be read: " + e);
                     }
                 })
                 .orElse("");

@@ -2,8 +2,9 @@ package dev.starforge.serve.pool.api;
 
 import dev.starforge.serve.api.Api;
 import dev.starforge.serve.api.ApiRoute;
-import dev.starforge.serve.api.ApiRoute.Weight;
+import dev.starforge.serve.api.Auth;
 import dev.starforge.serve.api.Call;
+import dev.starforge.serve.api.Execution;
 import dev.starforge.serve.api.InvalidRequestException;
 import dev.starforge.serve.api.RequestFields;
 import dev.starforge.serve.pool.config.RemoteEntry;
@@ -28,9 +29,9 @@ import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.exc.JsonNodeException;
 import tools.jackson.databind.node.ObjectNode;
 
-/** What can be done with workers, and what they themselves report. */
+/** Starts, registers, stops, drains and reloads workers, and receives their ready callbacks. */
 public final class WorkerRoutes {
-    private static final int LONGEST = 4096;
+    private static final int MAX_LENGTH = 4096;
     private static final String WORKERS = "/v2/workers/";
 
     private final Supervisor supervisor;
@@ -45,19 +46,19 @@ public final class WorkerRoutes {
 
     public List<ApiRoute> routes() {
         return List.of(
-                route("/v2/workers/start", Weight.ADMIN, this::start),
-                route("/v2/workers/register", Weight.ADMIN, this::register),
-                route(WorkerCommand.READY_PATH, Weight.CONTROL, this::ready),
-                route("/v2/workers/{id}", Weight.ADMIN, this::change));
+                route("/v2/workers/start", Auth.ADMIN, this::start),
+                route("/v2/workers/register", Auth.ADMIN, this::register),
+                route(WorkerCommand.READY_PATH, Auth.CLIENT, this::ready),
+                route("/v2/workers/{id}", Auth.ADMIN, this::change));
     }
 
-    private static ApiRoute route(String path, Weight weight, ApiRoute.RouteAction action) {
-        return new ApiRoute("POST", path, Api.NATIVE, weight, PoolRoutes.answering(action));
+    private static ApiRoute route(String path, Auth auth, ApiRoute.RouteAction action) {
+        return new ApiRoute("POST", path, Api.NATIVE, Execution.BLOCKING, auth, PoolRoutes.answering(action));
     }
 
     private void start(Call call) throws IOException, InterruptedException {
         RequestFields fields = call.fields();
-        String model = fields.requireString("model_ref", LONGEST);
+        String model = fields.requireString("model_ref", MAX_LENGTH);
         String device = fields.string("device", "");
         String type = fields.string("worker_type", WorkerSpec.TYPE);
         if (!type.equals(WorkerSpec.TYPE)) {
@@ -74,13 +75,13 @@ public final class WorkerRoutes {
         Map<String, Path> adapters = new LinkedHashMap<>();
         JsonNode node = fields.node("adapters");
         if (!node.isMissingNode() && !node.isObject()) {
-            fields.violate("adapters", "an object of names and folders");
+            fields.violate("adapters", "an object of adapter names and folders");
         }
         for (Map.Entry<String, JsonNode> each : node.properties()) {
             try {
                 adapters.put(each.getKey(), Path.of(each.getValue().stringValue()));
             } catch (InvalidPathException | JsonNodeException unusable) {
-                fields.violate("adapters", "an object of names and folders");
+                fields.violate("adapters", "an object of adapter names and folders");
             }
         }
         return adapters;
@@ -88,7 +89,7 @@ public final class WorkerRoutes {
 
     private void register(Call call) throws IOException {
         RequestFields fields = call.fields();
-        String uri = fields.requireString("uri", LONGEST);
+        String uri = fields.requireString("uri", MAX_LENGTH);
         String keys = fields.string("api_key_file", "");
         fields.rejectUnknown();
         fields.check();
@@ -120,11 +121,11 @@ public final class WorkerRoutes {
         call.respond(202, body);
     }
 
-    /** The callback of a worker of ours, which is on this machine. */
+    /** The ready callback of a worker that this pool started, on this machine. */
     private void ready(Call call) throws IOException {
         RequestFields fields = call.fields();
-        String id = fields.requireString("worker_id", LONGEST);
-        String uri = fields.requireString("uri", LONGEST);
+        String id = fields.requireString("worker_id", MAX_LENGTH);
+        String uri = fields.requireString("uri", MAX_LENGTH);
         fields.check();
         String start = call.head().query().replaceFirst("^start=", "");
         supervisor.calledBack(id, start, local(uri));

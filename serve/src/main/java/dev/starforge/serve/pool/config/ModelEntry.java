@@ -6,14 +6,14 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * A model that requests may ask for; a worker is started for it when one does.
+ * A model of the pool; a worker is started on demand.
  *
- * @param name that clients know it by
- * @param path a folder or a GGUF file
- * @param device {@code cpu}, {@code cuda:0}, or a kind alone; empty is the best kind of the machine
+ * @param name model name in the API
+ * @param path model folder or GGUF file
+ * @param device {@code cpu}, {@code cuda:0}, or a kind alone; empty for the default of the machine
  * @param adapters LoRA adapters by name
- * @param autostart with the pool, not with the first request
- * @param idleStop stopped after so long without a request; empty is never
+ * @param autostart whether a worker starts with the pool, not on the first request
+ * @param idleStop idle time after which the worker is stopped; empty for never
  */
 public record ModelEntry(
         String name,

@@ -8,13 +8,13 @@ import java.util.Set;
 import java.util.stream.Stream;
 
 /**
- * What {@code pool.yaml} says.
+ * The settings of {@code pool.yaml}.
  *
- * @param id of this pool, in its log, its state and its health
- * @param state the folder of its journal and its workers' logs
+ * @param id pool id in the log, the state and the health
+ * @param state folder of the worker journal and the workers' logs
  * @param listen {@code HOST:PORT}
- * @param apiKeyFile keys of clients, which its workers are started with, too
- * @param adminKeyFile keys of those who may start, stop and register workers; without it, clients may
+ * @param apiKeyFile client keys, also used by its workers
+ * @param adminKeyFile keys for starting, stopping and registering workers; if absent, all clients can
  */
 public record PoolConfig(
         String id,
@@ -36,11 +36,12 @@ public record PoolConfig(
                 .filter(name -> !names.add(name))
                 .findFirst()
                 .ifPresent(name -> {
-                    throw new IllegalArgumentException("models: " + name + " is there twice, as a model or an adapter");
+                    throw new IllegalArgumentException(
+                            "models: " + name + " is defined twice, as a model or an adapter");
                 });
     }
 
-    /** Without a file. */
+    /** The defaults. */
     public static PoolConfig empty(Path state) {
         return new PoolConfig(
                 "pool", state, LISTEN, Optional.empty(), Optional.empty(), RestartPolicy.DEFAULT, List.of(), List.of());

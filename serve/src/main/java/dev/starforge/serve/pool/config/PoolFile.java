@@ -1,8 +1,8 @@
 package dev.starforge.serve.pool.config;
 
 import dev.starforge.text.ClosestName;
-import dev.starforge.text.config.ConfigException;
 import dev.starforge.text.config.Yaml;
+import dev.starforge.text.config.ConfigException;
 import java.io.IOException;
 import java.net.URI;
 import java.nio.file.Files;
@@ -24,11 +24,10 @@ import org.snakeyaml.engine.v2.nodes.ScalarNode;
 import org.snakeyaml.engine.v2.nodes.SequenceNode;
 
 /**
- * Reads {@code pool.yaml}. Models and workers are lists of sections, which the settings of a run have none of, so it is not
- * read with their schema; complaints look the same: file, line, key, expected and actual. Paths are relative to the file.
+ * Reads {@code pool.yaml}. Errors name file, line, key, expected and actual value. Paths are relative to the file.
  */
 public final class PoolFile {
-    private static final long LONGEST = 1 << 20;
+    private static final long MAX_BYTES = 1 << 20;
 
     private final Path file;
 
@@ -40,12 +39,12 @@ public final class PoolFile {
         return file.toAbsolutePath().normalize().resolveSibling(relative);
     }
 
-    /** @param state where the pool keeps its state when the file does not say */
+    /** @param state default of {@code pool.state} */
     public static PoolConfig read(Path file, Path state) {
         PoolFile reader = new PoolFile(file);
         try {
-            if (Files.size(file) > LONGEST) {
-                throw new ConfigException(file + ": expected at most " + LONGEST + " bytes, got " + Files.size(file));
+            if (Files.size(file) > MAX_BYTES) {
+                throw new ConfigException(file + ": expected at most " + MAX_BYTES + " bytes, got " + Files.size(file));
             }
             Optional<Node> root = Yaml.compose(file.toString(), Files.readString(file));
             return root.map(node -> reader.config(node, state)).orElseGet(() -> PoolConfig.empty(state));
@@ -83,8 +82,8 @@ public final class PoolFile {
                     policy,
                     root.list("models", this::model),
                     root.list("workers", this::worker));
-        } catch (IllegalArgumentException twice) {
-            throw new ConfigException(file + ": " + twice.getMessage(), twice);
+        } catch (IllegalArgumentException e) {
+            throw new ConfigException(file + ": " + e.getMessage(), e);
         }
     }
 
@@ -112,7 +111,7 @@ public final class PoolFile {
         }
     }
 
-    /** The keys of a mapping, all of which must be known. */
+    /** A mapping; unknown keys are errors.  */
     private final class Section {
         private final String name;
         private final Node node;
@@ -128,10 +127,10 @@ public final class PoolFile {
                 String key = scalar("a key", tuple.getKeyNode());
                 if (known.length > 0 && !List.of(known).contains(key)) {
                     throw new ConfigException(place(tuple.getKeyNode()) + ": key " + full(key)
-                            + ": there is none; did you mean " + full(ClosestName.key(key, List.of(known))) + "?");
+                            + ": unknown key; did you mean " + full(ClosestName.key(key, List.of(known))) + "?");
                 }
                 if (values.put(key, tuple.getValueNode()) != null) {
-                    throw new ConfigException(place(tuple.getKeyNode()) + ": key " + full(key) + ": is there twice");
+                    throw new ConfigException(place(tuple.getKeyNode()) + ": key " + full(key) + ": duplicate key");
                 }
             }
         }
@@ -154,7 +153,7 @@ public final class PoolFile {
             if (value instanceof ScalarNode scalar) {
                 return scalar.getValue();
             }
-            throw new ConfigException(place(value) + ": key " + full(key) + ": expected one value");
+            throw new ConfigException(place(value) + ": key " + full(key) + ": expected a scalar");
         }
 
         Optional<String> text(String key) {
@@ -171,19 +170,19 @@ public final class PoolFile {
             return text(key).map(PoolFile.this::path);
         }
 
-        int whole(String key, int otherwise) {
+        int whole(String key, int defaultValue) {
             Optional<String> given = text(key);
             given.filter(value -> !value.matches("[0-9]{1,9}") || Integer.parseInt(value) < 1)
-                    .ifPresent(value -> refuse(key, "a whole number from 1", value));
-            return given.map(Integer::parseInt).orElse(otherwise);
+                    .ifPresent(value -> refuse(key, "an integer of 1 or more", value));
+            return given.map(Integer::parseInt).orElse(defaultValue);
         }
 
-        Duration seconds(String key, Duration otherwise) {
+        Duration seconds(String key, Duration defaultValue) {
             Optional<String> given = text(key);
             given.filter(value -> !value.matches("[0-9]{1,9}(\\.[0-9]{1,3})?"))
                     .ifPresent(value -> refuse(key, "seconds, 0 or more", value));
             return given.map(value -> Duration.ofMillis(Math.round(1000 * Double.parseDouble(value))))
-                    .orElse(otherwise);
+                    .orElse(defaultValue);
         }
 
         boolean flag(String key) {

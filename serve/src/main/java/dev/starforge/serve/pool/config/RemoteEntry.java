@@ -5,9 +5,9 @@ import java.nio.file.Path;
 import java.util.Optional;
 
 /**
- * A worker that somebody else started, or, where the host is a name with several addresses, one at each of them.
+ * A worker that the pool does not start; if the host has several addresses, a worker at each of them.
  *
- * @param apiKeyFile whose first key the pool asks with; without one, clients' own keys go on
+ * @param apiKeyFile file whose first key the pool sends; if absent, the client's key is passed through
  */
 public record RemoteEntry(URI uri, Optional<Path> apiKeyFile) {
     public RemoteEntry {

@@ -3,13 +3,13 @@ package dev.starforge.serve.pool.config;
 import java.time.Duration;
 
 /**
- * When a worker that ended by itself is started again.
+ * When a worker that exited is restarted.
  *
- * @param backoff before the first restart; doubles with each
- * @param most the longest backoff
- * @param stable a worker that was ready for so long begins with the first backoff again
- * @param breakerFailures failed starts in a row that open the circuit breaker
- * @param breakerOpen until one trial
+ * @param backoff delay before the first restart; doubles with each restart
+ * @param most maximum backoff
+ * @param stable time ready after which the backoff is reset
+ * @param breakerFailures consecutive failed starts that open the circuit breaker
+ * @param breakerOpen time until a trial restart
  */
 public record RestartPolicy(
         Duration backoff, Duration most, Duration stable, int breakerFailures, Duration breakerOpen) {

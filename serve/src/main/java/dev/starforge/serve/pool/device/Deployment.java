@@ -7,16 +7,15 @@ import java.util.Locale;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
- * The deployment matrix: which worker a machine gets, and why. The kind is that of the devices that were found, since a GPU
- * may be there without what workers need to compute on it; of the machine's own description come the GPUs that stay unused. A
- * pure function of both, so every row is tested without having the machine.
+ * Selects the default device kind of workers on a machine, with the reason. It is a kind that workers can use; GPUs that the machine
+ * has but workers cannot use are rejected. A pure function, so that every machine can be tested.
  *
- * @param kind what a worker computes on when nobody says
- * @param reason the device of that kind
- * @param rejected GPUs that stay unused, each with the reason
+ * @param kind default device kind
+ * @param reason name of the device of that kind
+ * @param rejected unused GPUs, each with the reason
  */
 public record Deployment(DeviceKind kind, String reason, List<String> rejected) {
-    private static final String NOT_OFFERED = "workers cannot compute on it here; `starforge devices` says why";
+    private static final String NOT_OFFERED = "workers cannot use it; run `starforge devices` for the reason";
 
     public Deployment {
         rejected = List.copyOf(rejected);
@@ -53,14 +52,14 @@ public record Deployment(DeviceKind kind, String reason, List<String> rejected) 
             return "AMD GPUs are not supported";
         }
         if (isNvidia(gpu)) {
-            return "nvidia-smi does not know it; expected NVIDIA's driver";
+            return "nvidia-smi does not list it; install NVIDIA's driver";
         }
         return machine.os().equals("macOS") && !machine.arm()
                 ? "an Intel Mac: Metal workers need Apple silicon"
                 : "expected an NVIDIA GPU, or an Apple one on Apple silicon";
     }
 
-    /** What a worker of this kind reports of itself. */
+    /** The capability report of a worker of this kind. */
     ObjectNode report() {
         ObjectNode report = Jackson.object();
         report.putArray("capabilities").add(kind.word());
@@ -70,14 +69,14 @@ public record Deployment(DeviceKind kind, String reason, List<String> rejected) 
                 .put("status", kind.status());
     }
 
-    /** The report, with why it is so, and the GPUs that stay unused. */
+    /** The report, with the reason and the rejected GPUs. */
     public ObjectNode json() {
         ObjectNode node = report().put("reason", reason);
         rejected.forEach(node.putArray("rejected")::add);
         return node;
     }
 
-    /** For people. */
+    /** A human-readable summary. */
     public String text() {
         return "--device " + kind.word() + ": " + reason + (rejected.isEmpty() ? "" : "; unused: " + rejected);
     }

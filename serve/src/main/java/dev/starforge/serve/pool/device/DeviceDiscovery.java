@@ -15,25 +15,25 @@ import tools.jackson.core.JacksonException;
 import tools.jackson.databind.JsonNode;
 
 /**
- * The devices of this machine, asked from a child {@code starforge devices --json}: the pool itself loads no backend, so a
- * driver that fails takes the child with it and not the pool. What the child does not say of a GPU's free memory, NVIDIA's own tool does.
+ * Lists the devices of this machine with a child process {@code starforge devices --json}: a failing driver crashes the child, not the
+ * pool. The free memory of GPUs comes from nvidia-smi.
  */
 public final class DeviceDiscovery {
-    private static final Duration PATIENCE = Duration.ofSeconds(60);
+    private static final Duration TIMEOUT = Duration.ofSeconds(60);
 
     private final CommandRunner commands;
     private final List<String> program;
 
-    /** @param program how this program is started, without a verb */
+    /** @param program the command line that starts this program, without a command */
     public DeviceDiscovery(CommandRunner commands, List<String> program) {
         this.commands = commands;
         this.program = List.copyOf(program);
     }
 
     /**
-     * What was found.
+     * The devices of a machine.
      *
-     * @param preferred the kind that a worker gets when nobody says
+     * @param preferred default kind
      */
     public record FoundDevices(List<PoolDevice> devices, DeviceKind preferred) {
         public FoundDevices {
@@ -45,7 +45,7 @@ public final class DeviceDiscovery {
         }
     }
 
-    /** What the machine's own tools say of it, which may take them a minute; empty where they say nothing. */
+    /** Describes the machine with its system tools, which can take a minute; empty if they fail. */
     public Optional<MachineInfo> machine() throws InterruptedException {
         return new MachineProbe(commands).machine();
     }
@@ -53,7 +53,7 @@ public final class DeviceDiscovery {
     public FoundDevices find() throws IOException, InterruptedException {
         List<String> command = new ArrayList<>(program);
         command.addAll(List.of("devices", "--json"));
-        CommandOutput printed = commands.run(command, PATIENCE);
+        CommandOutput printed = commands.run(command, TIMEOUT);
         if (printed.code() != 0) {
             return gpusAlone(printed.reason());
         }
@@ -61,11 +61,11 @@ public final class DeviceDiscovery {
         return found.has(DeviceKind.CUDA) ? new FoundDevices(withFree(found.devices()), found.preferred()) : found;
     }
 
-    /** The child failed: the GPUs that NVIDIA's tool knows are there all the same. */
+    /** The child failed; falls back to the GPUs that nvidia-smi lists. */
     private FoundDevices gpusAlone(String why) throws IOException, InterruptedException {
         try {
             List<PoolDevice> gpus = ProbeParsers.nvidiaSmi(
-                    commands.run(ProbeParsers.NVIDIA_SMI, PATIENCE).out());
+                    commands.run(ProbeParsers.NVIDIA_SMI, TIMEOUT).out());
             if (!gpus.isEmpty()) {
                 return new FoundDevices(gpus, DeviceKind.CUDA);
             }
@@ -75,7 +75,7 @@ public final class DeviceDiscovery {
         throw new IOException("devices: " + why);
     }
 
-    /** Of the backends those that are for serving; the reference is for comparing with. */
+    /** Parses the backends for serving, without the reference backend. */
     static FoundDevices parse(String json) throws IOException {
         try {
             JsonNode root = Jackson.JSON.readTree(json);
@@ -103,10 +103,10 @@ public final class DeviceDiscovery {
     }
 
     private List<PoolDevice> withFree(List<PoolDevice> devices) throws InterruptedException {
-        Map<String, PoolDevice> said;
+        Map<String, PoolDevice> bySmi;
         try {
-            said = ProbeParsers.nvidiaSmi(
-                            commands.run(ProbeParsers.NVIDIA_SMI, PATIENCE).out())
+            bySmi = ProbeParsers.nvidiaSmi(
+                            commands.run(ProbeParsers.NVIDIA_SMI, TIMEOUT).out())
                     .stream()
                     .collect(Collectors.toMap(PoolDevice::id, Function.identity()));
         } catch (IOException noTool) {
@@ -114,7 +114,7 @@ public final class DeviceDiscovery {
         }
         return devices.stream()
                 .map(device -> {
-                    long free = said.getOrDefault(device.id(), device).free();
+                    long free = bySmi.getOrDefault(device.id(), device).free();
                     return new PoolDevice(
                             device.kind(),
                             device.index(),

@@ -2,7 +2,7 @@ package dev.starforge.serve.pool.device;
 
 import java.util.Locale;
 
-/** What a worker computes on; the word is that of {@code starforge worker --device}. */
+/** The kind of device that a worker uses, as in {@code starforge worker --device}. */
 public enum DeviceKind {
     CPU("cpu", "system", "ready"),
     CUDA("nvidia_gpu", "vram-only", "ready"),
@@ -22,7 +22,7 @@ public enum DeviceKind {
         return name().toLowerCase(Locale.ROOT);
     }
 
-    /** How a capability report names it. */
+    /** Its name in a capability report. */
     String report() {
         return report;
     }
@@ -31,7 +31,7 @@ public enum DeviceKind {
         return memory;
     }
 
-    /** {@code pre-release} until a real machine has confirmed it. */
+    /** {@code pre-release} until tested on real hardware. */
     String status() {
         return status;
     }

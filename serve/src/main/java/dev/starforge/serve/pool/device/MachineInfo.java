@@ -3,14 +3,14 @@ package dev.starforge.serve.pool.device;
 import java.util.List;
 
 /**
- * A machine as its own tools describe it.
+ * A machine as its system tools describe it.
  *
  * @param os {@code Linux}, {@code macOS} or {@code Windows}
- * @param arm whether its processor is an ARM one; on a Mac, Apple's
+ * @param arm whether the CPU is ARM; on a Mac, Apple silicon
  * @param memory bytes of main memory
  * @param nvidia its NVIDIA GPUs
- * @param apple the name of its Apple GPU; empty without
- * @param unusable GPUs that no worker computes on, by name
+ * @param apple name of the Apple GPU; empty if there is none
+ * @param unusable names of GPUs that workers cannot use
  */
 public record MachineInfo(
         String os,

@@ -6,9 +6,9 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
 
-/** Asks a machine's own tools what it is. A tool that is not there, or fails, says nothing. */
+/** Describes the machine with its system tools. Missing or failing tools are ignored. */
 final class MachineProbe {
-    private static final Duration PATIENCE = Duration.ofSeconds(20);
+    private static final Duration TIMEOUT = Duration.ofSeconds(20);
     private static final List<String> CIM = List.of(
             "powershell",
             "-NoProfile",
@@ -21,20 +21,20 @@ final class MachineProbe {
         this.commands = commands;
     }
 
-    /** Empty for a system that workers are not made for. */
+    /** Empty for an unsupported system. */
     Optional<MachineInfo> machine() throws InterruptedException {
-        return switch (said(List.of("uname", "-s")).strip()) {
+        return switch (output(List.of("uname", "-s")).strip()) {
             case "Linux" ->
                 Optional.of(ProbeParsers.linux(
-                        said(List.of("uname", "-m")),
-                        said(List.of("cat", "/proc/meminfo")),
-                        said(List.of("lspci")),
-                        said(ProbeParsers.NVIDIA_SMI)));
+                        output(List.of("uname", "-m")),
+                        output(List.of("cat", "/proc/meminfo")),
+                        output(List.of("lspci")),
+                        output(ProbeParsers.NVIDIA_SMI)));
             case "Darwin" ->
                 Optional.of(ProbeParsers.macOs(
-                        said(List.of("sysctl", "hw", "machdep.cpu")),
-                        said(List.of("system_profiler", "SPDisplaysDataType"))));
-            case "" -> windows(said(CIM), said(ProbeParsers.NVIDIA_SMI));
+                        output(List.of("sysctl", "hw", "machdep.cpu")),
+                        output(List.of("system_profiler", "SPDisplaysDataType"))));
+            case "" -> windows(output(CIM), output(ProbeParsers.NVIDIA_SMI));
             default -> Optional.empty();
         };
     }
@@ -43,9 +43,9 @@ final class MachineProbe {
         return cim.isBlank() ? Optional.empty() : Optional.of(ProbeParsers.windows(cim, nvidiaSmi));
     }
 
-    private String said(List<String> command) throws InterruptedException {
+    private String output(List<String> command) throws InterruptedException {
         try {
-            CommandRunner.CommandOutput printed = commands.run(command, PATIENCE);
+            CommandRunner.CommandOutput printed = commands.run(command, TIMEOUT);
             return printed.code() == 0 ? printed.out() : "";
         } catch (IOException noTool) {
             return "";

@@ -1,11 +1,11 @@
 package dev.starforge.serve.pool.device;
 
 /**
- * Something that workers compute on.
+ * A device that workers can use.
  *
- * @param index its number among those of its kind
+ * @param index index among the devices of its kind
  * @param total bytes of memory
- * @param free bytes that the system says can be had now, whoever has the others
+ * @param free bytes that the system reports as free
  */
 public record PoolDevice(DeviceKind kind, int index, String name, long total, long free) {
     public PoolDevice {
@@ -20,7 +20,7 @@ public record PoolDevice(DeviceKind kind, int index, String name, long total, lo
         return kind == DeviceKind.CPU ? kind.word() : kind.word() + ":" + index;
     }
 
-    /** Whether a setting means this one: its id, or its kind alone. */
+    /** Returns true if a setting matches: its id, or its kind. */
     public boolean is(String setting) {
         return setting.equals(id()) || setting.equals(kind.word());
     }

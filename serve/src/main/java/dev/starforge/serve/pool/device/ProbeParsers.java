@@ -8,9 +8,9 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
 
-/** What a machine's own tools print, read; each method is for the text of one tool. Lines that say nothing here are passed over. */
+/** Parses the output of system tools. Unknown lines are ignored. */
 public final class ProbeParsers {
-    /** What {@link #nvidiaSmi} reads. */
+    /** The command whose output {@link #nvidiaSmi} parses. */
     public static final List<String> NVIDIA_SMI =
             List.of("nvidia-smi", "--query-gpu=index,name,memory.total,memory.free", "--format=csv,noheader,nounits");
 
@@ -20,7 +20,7 @@ public final class ProbeParsers {
 
     private ProbeParsers() {}
 
-    /** GPUs of NVIDIA's tool, as CSV; memory is in MiB. A GPU that does not say its memory, as under MIG, has none here. */
+    /** Parses GPUs of nvidia-smi from CSV; memory is in MiB. A GPU without a memory size, as under MIG, gets 0. */
     public static List<PoolDevice> nvidiaSmi(String csv) {
         List<PoolDevice> found = new ArrayList<>();
         for (String line : csv.lines().toList()) {
@@ -107,7 +107,7 @@ public final class ProbeParsers {
                 unusable(gpus.stream(), nvidia));
     }
 
-    /** All but those that NVIDIA's tool knows as well, and those that only show a picture. */
+    /** GPUs without those that nvidia-smi lists, and without display-only adapters. */
     private static List<String> unusable(Stream<String> gpus, List<PoolDevice> nvidia) {
         return gpus.filter(gpu -> !gpu.toUpperCase(Locale.ROOT).contains("NVIDIA") || nvidia.isEmpty())
                 .filter(gpu -> !gpu.matches("(?i).*(aspeed|matrox|basic display|virtio|qxl|vmware|cirrus).*"))
@@ -122,7 +122,7 @@ public final class ProbeParsers {
         return Long.parseLong(text.replaceAll("[^0-9]", "")) << 10;
     }
 
-    /** What stands behind {@code NAME:} on a line of its own. */
+    /** The value of a line {@code NAME: VALUE}. */
     private static Optional<String> value(String text, String name) {
         Matcher match = Pattern.compile("(?m)^\\s*" + Pattern.quote(name) + "\\s*[:=]\\s*(.*?)\\s*$")
                 .matcher(text);

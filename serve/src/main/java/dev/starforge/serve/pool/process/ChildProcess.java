@@ -2,17 +2,17 @@ package dev.starforge.serve.pool.process;
 
 import java.util.Optional;
 
-/** A process that is ours: started here, or by an earlier pool and recognized. Only such are ever signalled. */
+/** A process started by this pool, or by an earlier one and identified. Only such processes are signalled. */
 public interface ChildProcess {
     long pid();
 
-    /** What no later process with the same pid has; see {@link SystemLauncher}. */
+    /** Distinguishes the process from a later one with the same pid; see {@link SystemLauncher}. */
     String identity();
 
-    /** How it ended; empty while it lives. */
+    /** The exit status; empty while it runs. */
     Optional<ExitStatus> exit();
 
-    /** Whether {@link #terminate} asks, so that the process can end in order; where not, it must be asked over HTTP. */
+    /** Returns true if {@link #terminate} allows a graceful shutdown; if not, use HTTP. */
     boolean canTerminate();
 
     void terminate();

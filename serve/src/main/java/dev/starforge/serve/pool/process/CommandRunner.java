@@ -8,14 +8,14 @@ import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 
-/** Runs a short command and reads what it prints. */
+/** Runs a short command and captures its output. */
 @FunctionalInterface
 public interface CommandRunner {
-    int LONGEST = 4 << 20;
+    int MAX_OUTPUT = 4 << 20;
 
-    /** @param code 0 is success */
+    /** @param code exit code; 0 is success */
     record CommandOutput(int code, String out, String err) {
-        /** The last line of what went wrong. */
+        /** The last line of stderr. */
         public String reason() {
             return err.lines()
                     .filter(line -> !line.isBlank())
@@ -24,10 +24,10 @@ public interface CommandRunner {
         }
     }
 
-    /** @throws IOException when it cannot be started, or does not end in time */
+    /** @throws IOException if it cannot be started, or does not exit in time */
     CommandOutput run(List<String> command, Duration timeout) throws IOException, InterruptedException;
 
-    /** Those of the operating system. */
+    /** Runs commands of the operating system. */
     static CommandRunner ofSystem() {
         return (command, timeout) -> {
             Process process = new ProcessBuilder(command).start();
@@ -36,7 +36,7 @@ public interface CommandRunner {
                 CompletableFuture<String> out = reading(process.getInputStream());
                 CompletableFuture<String> err = reading(process.getErrorStream());
                 if (!process.waitFor(timeout.toMillis(), TimeUnit.MILLISECONDS)) {
-                    throw new IOException(command.getFirst() + ": no end within " + timeout.toSeconds() + " s");
+                    throw new IOException(command.getFirst() + ": did not exit within " + timeout.toSeconds() + " s");
                 }
                 return new CommandOutput(process.exitValue(), out.join(), err.join());
             } finally {
@@ -53,7 +53,7 @@ public interface CommandRunner {
 
     private static String text(InputStream in) {
         try (in) {
-            return new String(in.readNBytes(LONGEST), StandardCharsets.UTF_8);
+            return new String(in.readNBytes(MAX_OUTPUT), StandardCharsets.UTF_8);
         } catch (IOException closed) {
             return "";
         }

@@ -3,8 +3,8 @@ package dev.starforge.serve.pool.process;
 import java.util.Map;
 
 /**
- * How a process ended. A signal is 128 and its number, as shells have it; of a process that an earlier pool started the system
- * tells nobody the code.
+ * Exit code of a process. A signal is 128 plus its number, as in shells. The code of a process that an earlier pool started is
+ * unknown.
  */
 public record ExitStatus(int code) {
     public static final ExitStatus UNKNOWN = new ExitStatus(-1);
@@ -19,28 +19,28 @@ public record ExitStatus(int code) {
             1,
             "failed",
             WRONG_USE,
-            "wrong use",
+            "usage error",
             MODEL_REFUSED,
-            "model refused",
+            "model rejected",
             4,
             "device lost",
             5,
             "out of device memory",
             6,
-            "nobody took the callback");
+            "callback failed");
     private static final Map<Integer, String> SIGNAL_NAMES = Map.of(
             1, "SIGHUP", 2, "SIGINT", 3, "SIGQUIT", 6, "SIGABRT", 7, "SIGBUS", 8, "SIGFPE", 11, "SIGSEGV", 15,
             "SIGTERM");
 
-    /** Whether starting again could help: a drained worker is done, and wrong use or a refused model stays so. */
+    /** Returns true if a restart can help: not after a drain, a usage error or a rejected model. */
     public boolean restarts() {
         return code != DRAINED && code != WRONG_USE && code != MODEL_REFUSED;
     }
 
-    /** For people. */
+    /** A human-readable description. */
     public String text() {
         if (this.equals(UNKNOWN)) {
-            return "unknown: it was started by an earlier pool";
+            return "unknown: started by an earlier pool";
         }
         if (code == SIGNALS + 9) {
             return "137: out of memory (SIGKILL)";

@@ -5,11 +5,11 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.Optional;
 
-/** Starts processes that outlive the one that starts them, and finds them again. */
+/** Starts processes that outlive this one, and finds them again. */
 public interface ProcessLauncher {
-    /** @param log takes what it prints; appended to */
+    /** @param log output is appended to this file */
     ChildProcess start(List<String> command, Path log) throws IOException;
 
-    /** The process of a pid, if it lives and is the one of that identity. */
+    /** The process with a pid, if it runs and has that identity. */
     Optional<ChildProcess> find(long pid, String identity);
 }

@@ -9,12 +9,10 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * Processes of the operating system. Their output goes to files, not pipes: a pipe would break with the pool, and the worker
- * with the pipe.
+ * Starts processes of the operating system. Output goes to files: a pipe would break when the pool exits, and the worker with it.
  *
- * <p>A pid is used again after its process; so a process is told by its start time as well. On Linux that is taken from
- * {@code /proc}, in ticks since the boot with that boot's id: {@link ProcessHandle.Info#startInstant} adds the wall clock's time of the
- * boot, and so the same process would have another start after the clock was set.
+ * <p>Pids are reused, so a process is identified by its start time as well. On Linux it is read from {@code /proc}, in ticks since boot,
+ * with the boot id: {@link ProcessHandle.Info#startInstant} depends on the wall clock, so that setting the clock would change it.
  */
 public final class SystemLauncher implements ProcessLauncher {
     private static final Path BOOT = Path.of("/proc/sys/kernel/random/boot_id");
@@ -42,7 +40,7 @@ public final class SystemLauncher implements ProcessLauncher {
                 .map(handle -> new AdoptedProcess(handle, identity));
     }
 
-    /** Empty for a process that is gone. */
+    /** Empty for a process that has exited. */
     static String identity(ProcessHandle handle) {
         Path stat = Path.of("/proc", Long.toString(handle.pid()), "stat");
         if (!Files.isReadable(BOOT)) {
@@ -53,7 +51,7 @@ public final class SystemLauncher implements ProcessLauncher {
             String[] fields = text.substring(text.lastIndexOf(')') + 2).split(" ");
             boolean dead = fields[0].equals("Z") || fields[0].equals("X");
             return dead ? "" : "boot " + Files.readString(BOOT).strip() + " tick " + fields[START_TIME];
-        } catch (IOException gone) {
+        } catch (IOException e) {
             return "";
         }
     }

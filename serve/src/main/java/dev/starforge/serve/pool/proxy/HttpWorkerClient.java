@@ -4,32 +4,39 @@ import dev.starforge.serve.pool.supervise.WorkerClient;
 import dev.starforge.serve.pool.supervise.WorkerHealth;
 import dev.starforge.text.json.Jackson;
 import java.io.IOException;
-import java.net.SocketTimeoutException;
 import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpRequest.BodyPublishers;
+import java.net.http.HttpResponse;
+import java.net.http.HttpResponse.BodyHandlers;
 import java.time.Duration;
 import java.util.List;
-import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import tools.jackson.core.JacksonException;
 import tools.jackson.databind.JsonNode;
 
-/** Asks workers over HTTP. */
-public final class HttpWorkerClient implements WorkerClient {
-    private final Duration patience;
-    private final Duration token;
+/** Calls workers over HTTP. */
+public final class HttpWorkerClient implements WorkerClient, AutoCloseable {
+    private static final int MAX_BODY = 1 << 20;
 
-    /**
-     * @param patience for what a worker answers from memory
-     * @param token for what it computes
-     */
-    public HttpWorkerClient(Duration patience, Duration token) {
-        this.patience = patience;
-        this.token = token;
+    private final HttpClient client = WorkerRequest.client();
+    private final Duration timeout;
+    private final Duration canaryTimeout;
+
+    /** @param canaryTimeout for requests that generate a token */
+    public HttpWorkerClient(Duration timeout, Duration canaryTimeout) {
+        this.timeout = timeout;
+        this.canaryTimeout = canaryTimeout;
     }
 
     @Override
-    public WorkerHealth health(URI worker) throws IOException {
+    public WorkerHealth health(URI worker) throws IOException, InterruptedException {
         try {
-            JsonNode node = Jackson.JSON.readTree(ask(worker, "GET", "/health", "", patience));
+            JsonNode node = Jackson.JSON.readTree(send(worker, "GET", "/health", "", timeout));
             return new WorkerHealth(
                     node.path("status").asString(""),
                     node.path("worker_id").asString(""),
@@ -39,8 +46,8 @@ public final class HttpWorkerClient implements WorkerClient {
                     node.path("running").longValue(0) + node.path("waiting").longValue(0),
                     strings(node.path("capabilities")),
                     strings(node.path("adapters")));
-        } catch (JacksonException noJson) {
-            throw new IOException("health: expected JSON from " + worker, noJson);
+        } catch (JacksonException e) {
+            throw new IOException("health: expected JSON from " + worker, e);
         }
     }
 
@@ -49,27 +56,41 @@ public final class HttpWorkerClient implements WorkerClient {
     }
 
     @Override
-    public void canary(URI worker, String key) throws IOException {
-        ask(worker, "GET", "/health/deep", key, token);
+    public void canary(URI worker, String key) throws IOException, InterruptedException {
+        send(worker, "GET", "/health/deep", key, canaryTimeout);
     }
 
     @Override
-    public void shutdown(URI worker, String key) throws IOException {
-        ask(worker, "POST", "/shutdown", key, patience);
+    public void shutdown(URI worker, String key) throws IOException, InterruptedException {
+        send(worker, "POST", "/shutdown", key, timeout);
     }
 
-    private static byte[] ask(URI worker, String method, String path, String key, Duration time) throws IOException {
-        try (Upstream upstream = Upstream.open(worker).withTimeout(time)) {
-            upstream.send(
-                    method, path, key.isEmpty() ? Map.of() : Map.of("Authorization", "Bearer " + key), new byte[0]);
-            Upstream.Begun begun = upstream.begin();
-            byte[] body = upstream.whole(begun);
-            if (begun.status() / 100 != 2) {
-                throw new IOException(path + ": expected success from " + worker + ", got " + begun.status());
-            }
-            return body;
-        } catch (SocketTimeoutException late) {
-            throw new IOException(path + ": no answer from " + worker + " within " + time.toMillis() + " ms", late);
+    private byte[] send(URI worker, String method, String path, String key, Duration time)
+            throws IOException, InterruptedException {
+        HttpRequest.Builder builder =
+                HttpRequest.newBuilder(worker.resolve(path)).method(method, BodyPublishers.noBody());
+        if (!key.isEmpty()) {
+            builder.header("Authorization", "Bearer " + key);
         }
+        CompletableFuture<HttpResponse<byte[]>> pending =
+                client.sendAsync(builder.build(), BodyHandlers.limiting(BodyHandlers.ofByteArray(), MAX_BODY));
+        try {
+            HttpResponse<byte[]> response = pending.get(time.toNanos(), TimeUnit.NANOSECONDS);
+            if (response.statusCode() / 100 != 2) {
+                throw new IOException(path + ": expected success from " + worker + ", got " + response.statusCode());
+            }
+            return response.body();
+        } catch (TimeoutException e) {
+            throw new IOException(path + ": no response from " + worker + " within " + time.toMillis() + " ms", e);
+        } catch (ExecutionException e) {
+            throw new IOException(path + ": no response from " + worker + ": " + e.getCause(), e);
+        } finally {
+            pending.cancel(true);
+        }
+    }
+
+    @Override
+    public void close() {
+        client.shutdownNow();
     }
 }

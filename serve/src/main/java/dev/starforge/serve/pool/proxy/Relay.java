@@ -2,8 +2,9 @@ package dev.starforge.serve.pool.proxy;
 
 import dev.starforge.serve.api.Api;
 import dev.starforge.serve.api.ApiRoute;
-import dev.starforge.serve.api.ApiRoute.Weight;
 import dev.starforge.serve.api.Call;
+import dev.starforge.serve.api.Execution;
+import dev.starforge.serve.api.InvalidRequestException;
 import dev.starforge.serve.http.ResponseStream;
 import dev.starforge.serve.pool.route.RoutingKey;
 import dev.starforge.serve.pool.route.WorkerRouting;
@@ -12,6 +13,11 @@ import dev.starforge.serve.pool.supervise.PoolError;
 import dev.starforge.serve.pool.supervise.PoolException;
 import dev.starforge.serve.pool.supervise.WorkerLease;
 import java.io.IOException;
+import java.io.InputStream;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpRequest.BodyPublishers;
+import java.net.http.HttpResponse;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Arrays;
@@ -26,12 +32,11 @@ import java.util.function.BooleanSupplier;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
- * Passes requests on to workers and answers back, event by event. As long as the client has been told nothing, a request whose
- * worker is lost goes to another one: nothing is lost and nothing answered twice. Once it has been told something, the stream ends with one
- * error that says to ask again.
+ * Relays requests to workers and streams the responses back, event by event. If a worker fails before the client has received a byte,
+ * the request goes to another worker. After the first byte, the stream ends with an error that tells the client to retry.
  */
-public final class Relay {
-    /** Names the worker that answered. */
+public final class Relay implements AutoCloseable {
+    /** The worker that responded. */
     public static final String WORKER = "X-Worker-ID";
 
     private static final int ATTEMPTS = 4;
@@ -39,17 +44,18 @@ public final class Relay {
     private static final List<String> PATHS =
             List.of("/v1/completions", "/v1/chat/completions", "/v1/embeddings", "/infill", "/tokenize", "/detokenize");
 
-    private final OnDemandStarter demand;
+    private final HttpClient client = WorkerRequest.client();
+    private final OnDemandStarter starter;
     private final WorkerRouting routing;
-    private final RelayListener watch;
+    private final RelayListener listener;
 
-    public Relay(OnDemandStarter demand, WorkerRouting routing, RelayListener watch) {
-        this.demand = demand;
+    public Relay(OnDemandStarter starter, WorkerRouting routing, RelayListener listener) {
+        this.starter = starter;
         this.routing = routing;
-        this.watch = watch;
+        this.listener = listener;
     }
 
-    /** How a request ended. */
+    /** The result of a relayed request. */
     public enum RelayOutcome {
         OK,
         REFUSED,
@@ -57,7 +63,7 @@ public final class Relay {
         LOST
     }
 
-    /** Hears how requests fare. */
+    /** Receives the events of relayed requests, for metrics. */
     public interface RelayListener {
         void begun();
 
@@ -65,33 +71,33 @@ public final class Relay {
 
         void retried();
 
-        /** From a request's arrival to the first byte of its answer. */
+        /** Time from the arrival of a request to the first byte of its response. */
         void firstByte(Duration time);
     }
 
     public List<ApiRoute> routes() {
         return PATHS.stream()
-                .map(path -> new ApiRoute("POST", path, Api.OPENAI, Weight.RELAY, this::relay))
+                .map(path -> new ApiRoute("POST", path, Api.OPENAI, Execution.RELAY, this::relay))
                 .toList();
     }
 
     private void relay(Call call) throws IOException, InterruptedException {
-        watch.begun();
+        listener.begun();
         RelayOutcome outcome = RelayOutcome.CANCELLED;
         try {
-            outcome = passOn(call);
-        } catch (PoolException failure) {
-            outcome = failure.isRetriable() ? RelayOutcome.LOST : RelayOutcome.REFUSED;
-            if (failure.isRetriable()) {
-                call.header("Retry-After", Long.toString(failure.retryAfter()));
+            outcome = relayWithRetries(call);
+        } catch (PoolException e) {
+            outcome = e.isRetriable() ? RelayOutcome.LOST : RelayOutcome.REFUSED;
+            if (e.isRetriable()) {
+                call.header("Retry-After", Long.toString(e.retryAfter()));
             }
-            call.respond(failure.code().status(), body(failure));
+            call.respond(e.code().status(), body(e));
         } finally {
-            watch.ended(outcome);
+            listener.ended(outcome);
         }
     }
 
-    /** The pool's error and OpenAI's in one, for clients of either. */
+    /** The pool's error and OpenAI's error in one object, for clients of either API. */
     private static ObjectNode body(PoolException failure) {
         ObjectNode body =
                 Api.error(failure.code().status(), failure.code().name(), String.valueOf(failure.getMessage()));
@@ -99,87 +105,89 @@ public final class Relay {
         return body;
     }
 
-    private RelayOutcome passOn(Call call) throws IOException, InterruptedException {
-        long begin = System.nanoTime();
-        RoutingKey asked = RoutingKey.of(call.body());
-        String model = demand.model(asked.model());
+    /** A relayed request: whether its client has disconnected, and when it arrived. */
+    private record Attempt(Call call, WorkerLease lease, AtomicBoolean disconnected, boolean last, long arrived) {}
+
+    private RelayOutcome relayWithRetries(Call call) throws IOException, InterruptedException {
+        long arrived = System.nanoTime();
+        RoutingKey key = RoutingKey.of(call.body());
+        String model = starter.model(key.model());
         String scope = call.tenant() + "\n" + model;
         Set<String> failed = new HashSet<>();
         AtomicBoolean disconnected = new AtomicBoolean();
         call.onDisconnect(() -> disconnected.set(true));
-        for (int attempt = 1; ; attempt++) {
-            boolean last = attempt == ATTEMPTS;
+        for (int i = 1; ; i++) {
+            boolean last = i == ATTEMPTS;
             try (WorkerLease lease =
-                    demand.lease(model, failed, candidates -> routing.choose(scope, asked.text(), candidates))) {
+                    starter.lease(model, failed, candidates -> routing.choose(scope, key.text(), candidates))) {
                 failed.add(lease.incarnation());
-                BooleanSupplier elsewhere = () -> !last && demand.hasOther(model, failed);
-                Optional<RelayOutcome> outcome = attempt(call, lease, begin, disconnected, last, elsewhere);
+                BooleanSupplier hasOther = () -> !last && starter.hasOther(model, failed);
+                Optional<RelayOutcome> outcome =
+                        attempt(new Attempt(call, lease, disconnected, last, arrived), hasOther);
                 if (outcome.isPresent()) {
                     return outcome.get();
                 }
-                watch.retried();
+                listener.retried();
             }
         }
     }
 
-    /** One try; empty when another worker may do better and the client has been told nothing. */
-    private Optional<RelayOutcome> attempt(
-            Call call,
-            WorkerLease lease,
-            long begin,
-            AtomicBoolean disconnected,
-            boolean last,
-            BooleanSupplier elsewhere)
-            throws IOException {
-        Upstream opened;
-        try {
-            opened = Upstream.open(lease.uri());
-        } catch (IOException unreachable) {
-            return lost(lease, disconnected, last, unreachable);
-        }
-        Upstream.Begun begun;
-        byte[] body = {};
-        try (Upstream upstream = opened) {
-            call.onDisconnect(upstream::close);
-            lease.onLost(upstream::close);
+    /** Sends the request to one worker. Empty if the client has received nothing and another worker should be tried. */
+    private Optional<RelayOutcome> attempt(Attempt attempt, BooleanSupplier hasOther) throws IOException {
+        Call call = attempt.call;
+        WorkerLease lease = attempt.lease;
+        try (WorkerRequest request = WorkerRequest.send(client, request(call, lease))) {
+            call.onDisconnect(request::close);
+            lease.onLost(request::close);
+            HttpResponse<InputStream> response;
+            byte[] body = {};
             try {
-                String query = call.head().query();
-                String target = call.head().path() + (query.isEmpty() ? "" : "?" + query);
-                upstream.send(call.head().method(), target, headers(call, lease), call.body());
-                begun = upstream.begin();
-                if (!begun.isEventStream()) {
-                    body = upstream.whole(begun);
+                response = request.response();
+                if (!WorkerRequest.isEventStream(response)) {
+                    body = WorkerRequest.body(response);
                 }
-            } catch (IOException lost) {
-                return lost(lease, disconnected, last, lost);
+            } catch (IOException e) {
+                return lost(attempt, e);
             }
-            if (begun.status() == 503 && elsewhere.getAsBoolean()) {
+            if (response.statusCode() == 503 && hasOther.getAsBoolean()) {
                 lease.reportFailure();
                 return Optional.empty();
             }
-            watch.firstByte(Duration.ofNanos(System.nanoTime() - begin));
-            begun.header("retry-after").ifPresent(value -> call.header("Retry-After", value));
+            listener.firstByte(Duration.ofNanos(System.nanoTime() - attempt.arrived));
+            WorkerRequest.header(response, "retry-after").ifPresent(value -> call.header("Retry-After", value));
             call.header(WORKER, lease.workerId());
-            if (begun.isEventStream()) {
-                return Optional.of(stream(call, lease, upstream, disconnected));
+            if (WorkerRequest.isEventStream(response)) {
+                return Optional.of(stream(attempt, new EventReader(response.body())));
             }
-            lease.close(); // the worker has done its part, and whoever has the answer may need its place
-            call.respond(begun.status(), begun.type(), body);
-            return Optional.of(begun.status() < 400 ? RelayOutcome.OK : RelayOutcome.REFUSED);
+            lease.close(); // before the response, after which the client may send the next request
+            call.respond(response.statusCode(), WorkerRequest.contentType(response), body);
+            return Optional.of(response.statusCode() < 400 ? RelayOutcome.OK : RelayOutcome.REFUSED);
         }
     }
 
-    private static Optional<RelayOutcome> lost(
-            WorkerLease lease, AtomicBoolean disconnected, boolean last, IOException why) throws IOException {
-        if (disconnected.get()) {
-            throw new IOException("the client left", why);
+    private static HttpRequest request(Call call, WorkerLease lease) {
+        String query = call.head().query();
+        String target = call.head().path() + (query.isEmpty() ? "" : "?" + query);
+        try {
+            HttpRequest.Builder builder = HttpRequest.newBuilder(lease.uri().resolve(target))
+                    .method(call.head().method(), BodyPublishers.ofByteArray(call.body()));
+            headers(call, lease).forEach(builder::header);
+            return builder.build();
+        } catch (IllegalArgumentException e) {
+            throw InvalidRequestException.of("request", "a query and headers that HTTP allows");
         }
-        lease.reportFailure();
-        if (last) {
+    }
+
+    private static Optional<RelayOutcome> lost(Attempt attempt, IOException cause) throws IOException {
+        if (attempt.disconnected.get()) {
+            throw new IOException("the client disconnected", cause);
+        }
+        attempt.lease.reportFailure();
+        if (attempt.last) {
             throw new PoolException(
                     PoolError.WORKER_LOST,
                     true,
-                    lease.workerId() + ": was lost before it answered: " + why.getMessage());
+                    attempt.lease.workerId() + ": failed before it responded: " + cause.getMessage());
         }
         return Optional.empty();
     }
@@ -196,36 +204,37 @@ public final class Relay {
         return headers;
     }
 
-    private static RelayOutcome stream(Call call, WorkerLease lease, Upstream upstream, AtomicBoolean disconnected)
-            throws IOException {
-        ResponseStream client = call.eventStream();
+    private static RelayOutcome stream(Attempt attempt, EventReader events) throws IOException {
+        WorkerLease lease = attempt.lease;
+        ResponseStream client = attempt.call.eventStream();
         boolean done = false;
         while (true) {
-            Optional<byte[]> chunk;
+            Optional<byte[]> event;
             try {
-                chunk = upstream.chunk();
-            } catch (IOException lost) {
-                if (!done && !disconnected.get()) {
+                event = events.next();
+            } catch (IOException e) {
+                boolean disconnected = attempt.disconnected.get();
+                if (!done && !disconnected) {
                     lease.reportFailure();
-                    client.write(broken(lease));
+                    client.write(lostEvent(lease));
                 }
                 client.finish();
-                return done ? RelayOutcome.OK : disconnected.get() ? RelayOutcome.CANCELLED : RelayOutcome.LOST;
+                return done ? RelayOutcome.OK : disconnected ? RelayOutcome.CANCELLED : RelayOutcome.LOST;
             }
-            if (chunk.isEmpty()) {
+            if (event.isEmpty()) {
                 client.finish();
                 return RelayOutcome.OK;
             }
             lease.touch();
-            done = endsTheAnswer(chunk.get());
+            done = isLastEvent(event.get());
             if (done) {
                 lease.close();
             }
-            client.write(chunk.get());
+            client.write(event.get());
         }
     }
 
-    private static boolean endsTheAnswer(byte[] event) {
+    private static boolean isLastEvent(byte[] event) {
         int end = event.length;
         while (end > 0 && event[end - 1] == '\n') {
             end--;
@@ -234,9 +243,15 @@ public final class Relay {
         return from >= 0 && Arrays.equals(event, from, end, DONE, 0, DONE.length);
     }
 
-    private static byte[] broken(WorkerLease lease) {
+    private static byte[] lostEvent(WorkerLease lease) {
         PoolException failure = new PoolException(
-                PoolError.WORKER_LOST, true, lease.workerId() + ": was lost within its answer; ask again");
+                PoolError.WORKER_LOST, true, lease.workerId() + ": failed during its response; retry the request");
         return ("data: " + body(failure) + "\n\n").getBytes(StandardCharsets.UTF_8);
+    }
+
+    /** Cancels all requests to workers. */
+    @Override
+    public void close() {
+        client.shutdownNow();
     }
 }

@@ -7,14 +7,14 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Which worker has seen how much of a text. A text is cut into pieces, and each piece has the hash of all up to its end, so two texts
- * share as many hashes as they share pieces from the beginning; that is how a KV cache keeps prefixes, too. The oldest are forgotten.
+ * Maps prompt prefixes to the worker that computed them last. A prompt is split into chunks; each chunk has the hash of the prefix up to
+ * its end, as in the prefix cache of a worker. Least recently used entries are evicted.
  */
 final class PrefixTable {
-    /** About what sixteen tokens of code are, the block of the cache. */
-    static final int PIECE = 64;
+    /** Characters of a chunk: about the 16 tokens of a KV block. */
+    static final int CHUNK = 64;
 
-    private static final int MOST_PIECES = 1024;
+    private static final int MAX_CHUNKS = 1024;
     private static final long MULTIPLIER = 0x9E3779B97F4A7C15L;
 
     private final Map<Long, String> last;
@@ -30,13 +30,13 @@ final class PrefixTable {
         };
     }
 
-    /** The hashes of a text's whole pieces; what is short of one is not worth going anywhere for. */
+    /** The prefix hashes of the complete chunks of a prompt. */
     static long[] hashes(long seed, String text) {
-        int count = Math.min(text.length() / PIECE, MOST_PIECES);
+        int count = Math.min(text.length() / CHUNK, MAX_CHUNKS);
         long[] hashes = new long[count];
         long hash = seed;
         for (int i = 0; i < count; i++) {
-            for (int j = i * PIECE; j < (i + 1) * PIECE; j++) {
+            for (int j = i * CHUNK; j < (i + 1) * CHUNK; j++) {
                 hash = (hash ^ text.charAt(j)) * MULTIPLIER;
                 hash ^= hash >>> 29;
             }
@@ -45,7 +45,7 @@ final class PrefixTable {
         return hashes;
     }
 
-    /** How many pieces from the beginning each of the candidates has seen. */
+    /** The number of leading chunks that each candidate has computed. */
     synchronized Map<WorkerCandidate, Integer> seen(long[] hashes, List<WorkerCandidate> candidates) {
         Map<String, WorkerCandidate> byStart = new HashMap<>();
         candidates.forEach(each -> byStart.put(each.incarnation(), each));

@@ -5,24 +5,24 @@ import tools.jackson.core.JacksonException;
 import tools.jackson.databind.JsonNode;
 
 /**
- * What of a request matters to where it goes.
+ * The parts of a request that determine its worker.
  *
- * @param model or adapter that it names; empty for none
- * @param text the beginning of what the worker will read, as far as that can be told without its templates
+ * @param model model or adapter name; empty if absent
+ * @param text the prompt, before the chat template is applied
  */
 public record RoutingKey(String model, String text) {
-    private static final RoutingKey NOTHING = new RoutingKey("", "");
+    private static final RoutingKey EMPTY = new RoutingKey("", "");
 
-    /** What is no JSON, or not what it should be, is for the worker to refuse. */
+    /** Malformed requests give an empty key: the worker rejects them. */
     public static RoutingKey of(byte[] body) {
         JsonNode node;
         try {
             node = Jackson.JSON.readTree(body);
-        } catch (JacksonException malformed) {
-            return NOTHING;
+        } catch (JacksonException e) {
+            return EMPTY;
         }
         if (!node.isObject()) {
-            return NOTHING;
+            return EMPTY;
         }
         StringBuilder text = new StringBuilder();
         for (String field : new String[] {"prompt", "messages", "input_extra", "input_prefix", "input", "content"}) {

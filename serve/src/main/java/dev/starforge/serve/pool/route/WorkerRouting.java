@@ -9,9 +9,8 @@ import java.util.concurrent.atomic.LongAdder;
 import java.util.stream.IntStream;
 
 /**
- * Which of the workers that serve a model gets a request: the one that has seen most of its beginning, unless that one is much
- * busier than another; else the least busy one. A cached prefix saves its prefill, a crowded worker costs every token: so affinity
- * holds up to twice the least load and some.
+ * Prefix-aware routing: a request goes to the worker with the longest cached prefix, unless its load exceeds twice the least load plus
+ * {@link #SLACK}; else to the least loaded worker. A cached prefix saves prefill; load slows down every token.
  */
 public final class WorkerRouting {
     private static final int CAPACITY = 1 << 17;
@@ -23,10 +22,10 @@ public final class WorkerRouting {
     private int turn;
 
     /**
-     * Chooses, and remembers it.
+     * Chooses a worker and records the prefix.
      *
-     * @param scope whose cache it is: a prefix of another model, adapter or tenant is none
-     * @param text what the worker will read first
+     * @param scope tenant and model: prefixes are not shared between scopes
+     * @param text the prompt
      */
     public WorkerCandidate choose(String scope, String text, List<WorkerCandidate> candidates) {
         long[] hashes = PrefixTable.hashes(Hashes.first64(scope), text);
@@ -44,7 +43,7 @@ public final class WorkerRouting {
         return chosen;
     }
 
-    /** Of those that are as little busy, each in its turn. */
+    /** The least loaded worker; round-robin among equals. */
     private synchronized WorkerCandidate leastBusy(List<WorkerCandidate> candidates) {
         int first = turn++ & Integer.MAX_VALUE;
         int size = candidates.size();
@@ -54,7 +53,7 @@ public final class WorkerRouting {
                 .orElseThrow();
     }
 
-    /** Requests that went where their prefix is. */
+    /** Requests routed by prefix. */
     public long byPrefix() {
         return byPrefix.sum();
     }

@@ -7,11 +7,11 @@ import java.util.List;
 import java.util.Map;
 import java.util.function.ToLongFunction;
 
-/** On which device a worker is started: of those that were asked for, the one with most free memory. */
+/** Selects the device of a worker: of the requested ones, the one with the most free memory. */
 final class DevicePlacement {
     private DevicePlacement() {}
 
-    /** Devices that a setting means; none is an error, and never another kind instead. */
+    /** The devices that match a setting. Fails if there are none; never falls back to another kind. */
     static List<PoolDevice> wanted(DeviceDiscovery.FoundDevices found, String setting) {
         String wanted = setting.isEmpty() ? found.preferred().word() : setting;
         List<PoolDevice> devices =
@@ -20,7 +20,7 @@ final class DevicePlacement {
             throw new PoolException(
                     PoolError.DEVICE_UNAVAILABLE,
                     false,
-                    "device " + wanted + ": there is none; there are "
+                    "device " + wanted + ": not found; available: "
                             + found.devices().stream().map(PoolDevice::id).toList());
         }
         return devices;
@@ -38,7 +38,7 @@ final class DevicePlacement {
                 "memory: expected " + needed + " bytes free on " + device.id() + ", got " + free
                         + (ever
                                 ? "; stop a worker, or try again when one is idle"
-                                : ", and it has no more than " + device.total()),
+                                : "; its total memory is " + device.total()),
                 Map.of(
                         "device",
                         device.id(),

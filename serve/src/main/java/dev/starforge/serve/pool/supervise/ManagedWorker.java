@@ -13,8 +13,8 @@ import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A worker that this pool, or the one before it, started: a process, and what becomes of it. The journal is written before a
- * step counts, so that whoever reads it after a crash knows of every process there may be.
+ * A worker process that this pool, or an earlier one, started. The journal is written before each step, so that after a crash it lists
+ * every process that can exist.
  */
 final class ManagedWorker extends PoolWorker {
     private final WorkerSpec spec;
@@ -38,7 +38,7 @@ final class ManagedWorker extends PoolWorker {
     private long restartAt;
     private long logged;
 
-    /** @param replaces the one that is drained when this one is ready */
+    /** @param replaces the worker that is drained when this one is ready */
     ManagedWorker(
             String id,
             Supervisor supervisor,
@@ -63,7 +63,7 @@ final class ManagedWorker extends PoolWorker {
         return context.state().resolve(WorkerLogs.FOLDER).resolve(id() + WorkerLogs.SUFFIX);
     }
 
-    /** Starts its process. */
+    /** Starts the process. */
     void spawn() throws IOException {
         start = HexFormat.of().toHexDigits(context.random().nextLong());
         uri = null;
@@ -91,7 +91,7 @@ final class ManagedWorker extends PoolWorker {
         journal.write(new WorkerJournal.JournalEntry(id(), spec, start, pid, identity, address, restarted));
     }
 
-    /** Takes over what an earlier pool left: a process, if it lives, is looked at; else it is started again. */
+    /** Adopts the process of an earlier pool; if it has exited, it is restarted. */
     void adopt(WorkerJournal.JournalEntry entry, Optional<ChildProcess> found) {
         start = entry.start();
         restarted = entry.restarts();
@@ -114,22 +114,24 @@ final class ManagedWorker extends PoolWorker {
                 "process " + entry.pid() + " of an earlier pool");
     }
 
-    /** For a worker that has said where it is, to answer there. */
+    /** Time in which a worker must respond after its callback. */
     private long healthWindow() {
         return context.timing().health().multipliedBy(context.timing().misses()).toNanos();
     }
 
-    /** The worker's process says that it is ready; it is asked before it is believed. */
+    /** Handles the ready callback; the worker is ready after a successful health check. */
     void calledBack(String given, URI address) throws IOException {
         if (!given.equals(start) || child == null) {
             throw new PoolException(
-                    PoolError.WORKER_NOT_FOUND, false, "ready: no such start of " + id() + "; it was started again");
+                    PoolError.WORKER_NOT_FOUND,
+                    false,
+                    "ready: " + id() + " was restarted; this callback is from an earlier start");
         }
         if (address.equals(uri)) {
             return;
         }
         if (uri != null || state() != WorkerState.STARTING) {
-            throw new PoolException(PoolError.WORKER_NOT_FOUND, false, "ready: " + id() + " is at " + uri + " already");
+            throw new PoolException(PoolError.WORKER_NOT_FOUND, false, "ready: " + id() + " is already at " + uri);
         }
         record(child.pid(), child.identity(), address.toString());
         uri = address;
@@ -149,7 +151,7 @@ final class ManagedWorker extends PoolWorker {
                             uri == null
                                     ? "not ready within "
                                             + context.timing().start().toSeconds() + " s"
-                                    : "no good answer at " + uri + " within "
+                                    : "no successful health check at " + uri + " within "
                                             + Duration.ofNanos(healthWindow()).toSeconds() + " s");
                 } else if (uri != null) {
                     check(uri);
@@ -172,7 +174,7 @@ final class ManagedWorker extends PoolWorker {
     @Override
     void healthy(WorkerHealth good) {
         if (!good.workerId().equals(id())) {
-            kill("at " + uri + " answers " + good.workerId() + ", expected " + id());
+            kill("at " + uri + " is worker " + good.workerId() + ", expected " + id());
         } else if (state() == WorkerState.STARTING) {
             wasReady = true;
             readyAt = now();
@@ -218,7 +220,7 @@ final class ManagedWorker extends PoolWorker {
         }
     }
 
-    /** What fails to start again is a failed start like any other. */
+    /** Restarts the process when the backoff has elapsed. */
     private void restartIfDue() {
         if (!shouldRun || now() - restartAt < 0 || !budget.take(now())) {
             return;
@@ -234,16 +236,16 @@ final class ManagedWorker extends PoolWorker {
         }
     }
 
-    /** It gets no more requests; those under way have a while to finish. */
+    /** Sends no more requests; running requests have the drain time to finish. */
     void drain() {
         if (state() == WorkerState.READY || state() == WorkerState.STARTING) {
             shouldRun = false;
             deadline = now() + context.timing().drain().toNanos();
-            transition(WorkerState.DRAINING, PoolEvent.PoolEventKind.DRAINING, "it gets no more requests");
+            transition(WorkerState.DRAINING, PoolEvent.PoolEventKind.DRAINING, "draining");
         }
     }
 
-    /** Drains it, and ends it then. */
+    /** Drains and then terminates the process. */
     void stop() {
         shouldRun = false;
         stops = true;
@@ -259,7 +261,7 @@ final class ManagedWorker extends PoolWorker {
         boolean late = now() - deadline >= 0;
         if (terminated) {
             if (late) {
-                kill("no end within " + context.timing().terminate().toSeconds() + " s of SIGTERM");
+                kill("did not exit within " + context.timing().terminate().toSeconds() + " s of SIGTERM");
             }
         } else if (stops && (load() == 0 || late)) {
             terminate();
@@ -278,7 +280,7 @@ final class ManagedWorker extends PoolWorker {
                 try {
                     context.client().shutdown(address, ownKey());
                 } catch (IOException unheard) {
-                    // its time to end runs all the same
+                    // it is killed after the terminate timeout
                 } catch (InterruptedException stopped) {
                     Thread.currentThread().interrupt();
                 }
@@ -292,37 +294,36 @@ final class ManagedWorker extends PoolWorker {
         transition(WorkerState.STOPPED, PoolEvent.PoolEventKind.STOPPED, detail);
     }
 
-    /** There is no process any more that a later pool could look for. */
+    /** Removes the journal entry: there is no process to adopt. */
     private void forget() {
         try {
             journal.remove(id());
         } catch (IOException stays) {
-            setReason("journal: "
-                    + stays.getMessage()); // its pid is that of no process of ours: nothing will be signalled
+            setReason("journal: " + stays.getMessage()); // harmless: the identity does not match a later process
         }
     }
 
-    /** Bytes of its device that cannot be had: also of a process that is ending, and of one that comes back. */
+    /** Device memory reserved for it, also while it exits or waits for a restart. */
     long reservedBytes() {
         return child != null || shouldRun ? spec.reserved() : 0;
     }
 
-    /** Whether its memory is still to be filled, so that the system counts it as free. */
+    /** Returns true while its memory is not allocated yet, so that the system counts it as free. */
     boolean isLoading() {
         return reservedBytes() > 0 && !wasReady;
     }
 
-    /** Whether somebody who waits may hope. */
+    /** Returns true if the worker can become ready without intervention. */
     boolean isExpected() {
         return state() == WorkerState.STARTING || state() == WorkerState.READY || shouldRun && !restarts.isOpen();
     }
 
-    /** Whether nothing becomes of it by itself any more. */
+    /** Returns true if the worker will not be started again. */
     boolean isTerminal() {
         return state() == WorkerState.STOPPED || state() == WorkerState.FAILED && !shouldRun;
     }
 
-    /** Whether its failure is so old that somebody who asks for its model may have another one tried. */
+    /** Returns true if another worker may be started for its model after its failure. */
     boolean mayBeReplaced() {
         return isTerminal() && now() - restartAt >= 0;
     }
@@ -358,8 +359,8 @@ final class ManagedWorker extends PoolWorker {
         boolean failed = state() == WorkerState.FAILED;
         double seconds = failed && shouldRun ? Math.max(0, restartAt - now()) / 1e9 : -1;
         String advice = failed && !shouldRun
-                ? "It is not started again by itself: mend what " + WorkerLogs.FOLDER + "/" + id() + WorkerLogs.SUFFIX
-                        + " in the state folder says, then POST /v2/workers/" + id() + "/reload."
+                ? "It is not restarted automatically: see " + WorkerLogs.FOLDER + "/" + id() + WorkerLogs.SUFFIX
+                        + " in the state folder for the error, then POST /v2/workers/" + id() + "/reload."
                 : "";
         return new WorkerFailure(lastExit, reason(), failedAt(), seconds, advice);
     }

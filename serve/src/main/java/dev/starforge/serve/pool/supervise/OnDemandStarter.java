@@ -12,7 +12,7 @@ import java.util.concurrent.CompletionException;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Function;
 
-/** A worker for a request, started if there is none. Of many requests that need the same one, the first starts it. */
+/** Leases a worker for a request, and starts one if necessary. Concurrent requests for a model start one worker. */
 public final class OnDemandStarter {
     private final PoolConfig config;
     private final Supervisor supervisor;
@@ -27,7 +27,7 @@ public final class OnDemandStarter {
         this.timing = timing;
     }
 
-    /** The model that a request means: the one it names, or the only one there is. */
+    /** The model of a request: the one it names, or the only one. */
     public String model(String named) {
         if (!named.isEmpty()) {
             return named;
@@ -47,7 +47,7 @@ public final class OnDemandStarter {
         return known.getFirst();
     }
 
-    /** Holds a worker that is ready, now or before long. */
+    /** Leases a ready worker; waits for it up to the request timeout. */
     public WorkerLease lease(
             String model, Set<String> excluded, Function<List<WorkerCandidate>, WorkerCandidate> choose)
             throws InterruptedException {
@@ -72,7 +72,7 @@ public final class OnDemandStarter {
         }
     }
 
-    /** Whether another worker than those could take the request now. */
+    /** Returns true if a worker that is not excluded is ready. */
     public boolean hasOther(String model, Set<String> excluded) {
         return supervisor.hasOther(model, excluded);
     }
@@ -82,7 +82,7 @@ public final class OnDemandStarter {
                 .filter(each -> each.name().equals(model) || each.adapters().containsKey(model))
                 .findFirst()
                 .orElseThrow(() -> new PoolException(
-                        PoolError.MODEL_NOT_FOUND, false, model + ": no such model here; GET /v1/models lists them"));
+                        PoolError.MODEL_NOT_FOUND, false, model + ": no such model; GET /v1/models lists them"));
         CompletableFuture<String> mine = new CompletableFuture<>();
         CompletableFuture<String> first = starts.putIfAbsent(entry.name(), mine);
         if (first != null) {

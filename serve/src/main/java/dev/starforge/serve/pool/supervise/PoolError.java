@@ -1,6 +1,6 @@
 package dev.starforge.serve.pool.supervise;
 
-/** What can go wrong with a request to the pool, for programs. */
+/** Error codes of the pool API. */
 public enum PoolError {
     INSUFFICIENT_MEMORY(503),
     DEVICE_UNAVAILABLE(503),
@@ -9,9 +9,9 @@ public enum PoolError {
     WORKER_START_FAILED(503),
     WORKER_START_TIMEOUT(503),
     WORKER_NOT_FOUND(404),
-    /** The worker ended or left before its answer was complete. */
+    /** The worker failed before its response was complete. */
     WORKER_LOST(503),
-    /** The pool is ending. */
+    /** The pool is shutting down. */
     POOL_DRAINING(503);
 
     private final int status;

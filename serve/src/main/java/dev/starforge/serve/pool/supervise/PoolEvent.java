@@ -1,6 +1,6 @@
 package dev.starforge.serve.pool.supervise;
 
-/** Something that happened to a worker; {@code detail} is for people. */
+/** An event of a worker, with a human-readable detail. */
 public record PoolEvent(PoolEventKind kind, String worker, WorkerState state, String detail) {
     public enum PoolEventKind {
         STARTING,

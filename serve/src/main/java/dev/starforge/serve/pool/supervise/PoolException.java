@@ -5,7 +5,7 @@ import java.util.Map;
 import java.util.TreeMap;
 import tools.jackson.databind.node.ObjectNode;
 
-/** Something that the pool cannot do. */
+/** An error of the pool API. */
 public final class PoolException extends RuntimeException {
     private static final long serialVersionUID = 1;
 
@@ -33,7 +33,7 @@ public final class PoolException extends RuntimeException {
         return retriable;
     }
 
-    /** Seconds after which asking again may help. */
+    /** Seconds after which a retry may succeed. */
     public long retryAfter() {
         return details.get("retry_after_s") instanceof Long seconds ? seconds : 1;
     }

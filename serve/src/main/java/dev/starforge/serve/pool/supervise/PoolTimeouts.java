@@ -3,18 +3,18 @@ package dev.starforge.serve.pool.supervise;
 import java.time.Duration;
 
 /**
- * How long things may take.
+ * Timeouts and intervals of a pool.
  *
- * @param start of a worker, from its process to its callback
- * @param health between two checks of a worker
- * @param misses checks in a row without a good answer, after which a worker has failed
- * @param canary between two tokens asked from a worker that has nothing to do
- * @param token that such a token may take
- * @param drain that running requests have to finish
- * @param terminate from SIGTERM to SIGKILL
- * @param early a worker that ends so soon after it was ready counts as a failed start
- * @param request that one waits for a worker to be ready
- * @param resolve between two looks at the addresses of a name
+ * @param start maximum time from the start of a worker process to its callback
+ * @param health interval of health checks
+ * @param misses consecutive failed health checks after which a worker has failed
+ * @param canary interval of canary requests to an idle worker
+ * @param token timeout of a canary request
+ * @param drain time that running requests have to finish
+ * @param terminate time from SIGTERM to SIGKILL
+ * @param early a worker that exits within this time after it was ready counts as a failed start
+ * @param request maximum time that a request waits for a ready worker
+ * @param resolve interval of name resolution
  */
 public record PoolTimeouts(
         Duration start,

@@ -10,12 +10,11 @@ import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A worker as the pool sees it: what it says of itself, and who uses it. All methods but {@link #touch} are called with the
- * supervisor's lock.
+ * State, health and leases of a worker. All methods except {@link #touch} require the supervisor's lock.
  */
 abstract sealed class PoolWorker permits ManagedWorker, RegisteredWorker {
-    /** How much more often a worker is asked that is not ready yet. */
-    private static final int EAGERNESS = 50;
+    /** Factor by which a starting worker is checked more often. */
+    private static final int STARTUP_CHECK_FACTOR = 50;
 
     final SupervisorContext context;
     private final String id;
@@ -53,23 +52,23 @@ abstract sealed class PoolWorker permits ManagedWorker, RegisteredWorker {
         return state;
     }
 
-    /** One start of it; changes when its process does. */
+    /** Identifies one start; changes with each process. */
     abstract String incarnation();
 
     abstract Optional<URI> uri();
 
-    /** The key it is asked with; empty is the client's own. */
+    /** The API key for requests; empty if the client's key is passed through. */
     abstract String key();
 
-    /** The key for what the pool itself asks. */
+    /** The API key for the pool's own requests. */
     abstract String ownKey();
 
     abstract void tick();
 
-    /** It says that it is well; called for each good check. */
+    /** Called after each successful health check. */
     abstract void healthy(WorkerHealth good);
 
-    /** It has not said so too often. */
+    /** Called after too many failed health checks. */
     abstract void unhealthy(String why);
 
     abstract boolean serves(String model);
@@ -91,7 +90,7 @@ abstract sealed class PoolWorker permits ManagedWorker, RegisteredWorker {
         reason = why;
     }
 
-    /** Since when it fails; empty if it does not. */
+    /** Start of the current failure; empty if there is none. */
     final Optional<Instant> failedAt() {
         return Optional.ofNullable(failedAt);
     }
@@ -104,7 +103,7 @@ abstract sealed class PoolWorker permits ManagedWorker, RegisteredWorker {
         return Optional.ofNullable(health);
     }
 
-    /** A new process, of which nothing is known. */
+    /** Resets the health for a new process. */
     final void forgetHealth() {
         health = null;
         misses = 0;
@@ -121,7 +120,7 @@ abstract sealed class PoolWorker permits ManagedWorker, RegisteredWorker {
         checkAt = now();
     }
 
-    /** Asks how it is when that is due, and for a token when it has shown no sign of life for long. */
+    /** Runs a health check if it is due; also generates a token if the worker has sent nothing for long. */
     final void check(URI uri) {
         if (checking || now() - checkAt < 0) {
             return;
@@ -132,11 +131,11 @@ abstract sealed class PoolWorker permits ManagedWorker, RegisteredWorker {
         String asked = incarnation();
         context.checks().execute(() -> {
             try {
-                WorkerHealth said = context.client().health(uri);
+                WorkerHealth reported = context.client().health(uri);
                 if (canary) {
                     context.client().canary(uri, ownKey());
                 }
-                supervisor.locked(() -> checked(asked, canary, said));
+                supervisor.locked(() -> checked(asked, canary, reported));
             } catch (IOException failure) {
                 supervisor.locked(() -> missed(asked, canary, String.valueOf(failure.getMessage())));
             } catch (InterruptedException stopped) {
@@ -148,30 +147,30 @@ abstract sealed class PoolWorker permits ManagedWorker, RegisteredWorker {
     private boolean over(String asked) {
         checking = false;
         long pause = context.timing().health().toNanos();
-        checkAt = now() + (state == WorkerState.STARTING ? pause / EAGERNESS : pause);
+        checkAt = now() + (state == WorkerState.STARTING ? pause / STARTUP_CHECK_FACTOR : pause);
         return !asked.equals(incarnation());
     }
 
-    private void checked(String asked, boolean canary, WorkerHealth said) {
+    private void checked(String asked, boolean canary, WorkerHealth reported) {
         if (over(asked)) {
             return;
         }
-        boolean loads = state == WorkerState.STARTING && said.status().equals("loading");
-        if (!loads && !said.status().equals("ok") && state != WorkerState.DRAINING) {
-            miss("its health is " + said.status());
+        boolean loads = state == WorkerState.STARTING && reported.status().equals("loading");
+        if (!loads && !reported.status().equals("ok") && state != WorkerState.DRAINING) {
+            miss("its health is " + reported.status());
             return;
         }
         misses = 0;
-        health = said;
+        health = reported;
         if (canary) {
             canaryFailed = false;
             touch();
         }
-        if (said.running() > 0) {
+        if (reported.running() > 0) {
             usedAt = now();
         }
         if (!loads) {
-            healthy(said);
+            healthy(reported);
         }
     }
 
@@ -186,8 +185,7 @@ abstract sealed class PoolWorker permits ManagedWorker, RegisteredWorker {
         misses++;
         if (misses >= context.timing().misses()) {
             misses = 0;
-            unhealthy(
-                    "no good answer to " + context.timing().misses() + " health checks in a row, the last one: " + why);
+            unhealthy(context.timing().misses() + " health checks in a row failed, the last one: " + why);
         }
     }
 
@@ -210,12 +208,12 @@ abstract sealed class PoolWorker permits ManagedWorker, RegisteredWorker {
         return leases.size();
     }
 
-    /** Nobody waits for it, through the pool or straight. */
+    /** Returns true if it has no requests, of the pool or of direct clients. */
     final boolean isIdle() {
         return leases.isEmpty() && health().map(WorkerHealth::running).orElse(0L) == 0;
     }
 
-    /** Nobody uses it through the pool, but at its last check somebody did. */
+    /** Returns true if the pool has no requests but the last health check reported some. */
     final boolean mayBeIdle() {
         return leases.isEmpty() && !isIdle();
     }
@@ -224,7 +222,7 @@ abstract sealed class PoolWorker permits ManagedWorker, RegisteredWorker {
         return usedAt;
     }
 
-    /** The answers under way will not be completed. */
+    /** Fails all leases: running responses will not complete. */
     final void failLeases() {
         List<WorkerLease> cut = List.copyOf(leases);
         context.checks().execute(() -> cut.forEach(WorkerLease::markLost));

@@ -4,7 +4,7 @@ import java.net.URI;
 import java.util.List;
 import java.util.Optional;
 
-/** A worker that somebody else started, here or elsewhere: watched and used, never signalled, never started again. */
+/** A worker that the pool did not start: health-checked and used, never signalled or restarted. */
 final class RegisteredWorker extends PoolWorker {
     private final URI uri;
     private final String key;
@@ -44,7 +44,7 @@ final class RegisteredWorker extends PoolWorker {
     @Override
     void healthy(WorkerHealth good) {
         if (state() != WorkerState.READY && state() != WorkerState.DRAINING) {
-            transition(WorkerState.READY, PoolEvent.PoolEventKind.READY, "it serves " + good.model());
+            transition(WorkerState.READY, PoolEvent.PoolEventKind.READY, "serving " + good.model());
         }
     }
 
@@ -66,11 +66,13 @@ final class RegisteredWorker extends PoolWorker {
     }
 
     void drain() {
-        transition(WorkerState.DRAINING, PoolEvent.PoolEventKind.DRAINING, "it gets no more requests");
+        transition(WorkerState.DRAINING, PoolEvent.PoolEventKind.DRAINING, "draining");
     }
 
     private String advice() {
-        return state() == WorkerState.FAILED ? "It is used again when it answers; see to it where it runs." : "";
+        return state() == WorkerState.FAILED
+                ? "The pool uses it again after a successful health check; check the worker on its host."
+                : "";
     }
 
     @Override

@@ -5,8 +5,7 @@ import java.time.Duration;
 import java.util.random.RandomGenerator;
 
 /**
- * When one worker may be started again: exponential backoff with jitter, so that workers that failed together do not come back
- * together, and a circuit breaker for one that cannot start at all.
+ * Delay before a worker is restarted: exponential backoff with jitter, and a circuit breaker for a worker that cannot start.
  */
 final class RestartBackoff {
     private static final double JITTER = 0.1;
@@ -22,10 +21,10 @@ final class RestartBackoff {
     }
 
     /**
-     * The worker ended; how long until it is started again.
+     * The delay until the restart of a worker that exited.
      *
-     * @param early it never was ready, or not for long
-     * @param ready how long it was
+     * @param early the worker was never ready, or only briefly
+     * @param ready how long it was ready
      */
     Duration after(boolean early, Duration ready) {
         failedStarts = early ? failedStarts + 1 : 0;
@@ -42,7 +41,7 @@ final class RestartBackoff {
         return wait.plusNanos((long) (wait.toNanos() * JITTER * (2 * random.nextDouble() - 1)));
     }
 
-    /** Whether only a trial is left. */
+    /** Returns true if the circuit breaker is open. */
     boolean isOpen() {
         return failedStarts >= policy.breakerFailures();
     }

@@ -19,8 +19,8 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /**
- * All workers of a pool. One lock guards them; what may wait for a worker runs elsewhere and comes back with the lock. Nothing here has
- * a thread or a clock of its own: somebody calls {@link #tick} often, and so a test can live through a week in a moment.
+ * Supervises all workers of a pool. One lock guards them; requests to workers run outside the lock. Time and threads are injected: the
+ * pool calls {@link #tick} periodically, so that tests can simulate time.
  */
 public final class Supervisor implements AutoCloseable {
     private static final int STOPPED_SHOWN = 20;
@@ -32,7 +32,7 @@ public final class Supervisor implements AutoCloseable {
     private final Map<String, PoolWorker> workers = new LinkedHashMap<>();
     private boolean draining;
 
-    /** Takes the folder of the pool's state, which one pool at a time may have. */
+    /** Locks the state folder; only one pool can use it. */
     public Supervisor(SupervisorContext context) throws IOException {
         this.context = context;
         Files.createDirectories(context.state().resolve(WorkerLogs.FOLDER));
@@ -44,7 +44,7 @@ public final class Supervisor implements AutoCloseable {
         journal = new WorkerJournal(context.state().resolve("workers"));
     }
 
-    /** Takes over the workers of the pool that had this folder before. */
+    /** Adopts the workers of the previous pool with this state folder. */
     public synchronized void adopt() throws IOException {
         for (WorkerJournal.JournalEntry entry : journal.read()) {
             ManagedWorker worker = own(entry.id(), entry.spec(), Optional.empty());
@@ -57,9 +57,9 @@ public final class Supervisor implements AutoCloseable {
         return new ManagedWorker(id, this, context, spec, journal, budget, replaces);
     }
 
-    /** Starts a worker, with its memory set aside from now on; its id. */
+    /** Starts a worker and reserves its memory; returns its id. */
     public synchronized String start(WorkerSpec spec, Optional<String> replaces) {
-        refuseWhenDraining();
+        rejectWhenDraining();
         String id = "w-" + HexFormat.of().toHexDigits(context.random().nextInt());
         ManagedWorker worker = own(id, spec, replaces.map(this::requireOwn));
         try {
@@ -77,9 +77,9 @@ public final class Supervisor implements AutoCloseable {
         return id;
     }
 
-    /** Watches a worker that somebody else started; its id. The same address again is the same worker. */
+    /** Registers a worker that the pool did not start; returns its id. The same address is the same worker. */
     public synchronized String register(URI uri, String key) {
-        refuseWhenDraining();
+        rejectWhenDraining();
         String id = "r-" + uri.getHost() + "-" + uri.getPort();
         if (!workers.containsKey(id)) {
             workers.put(id, new RegisteredWorker(id, this, context, uri, key));
@@ -89,7 +89,7 @@ public final class Supervisor implements AutoCloseable {
         return id;
     }
 
-    /** Lets go of a worker that was registered. */
+    /** Removes a registered worker. */
     public synchronized void unregister(String id) {
         if (workers.get(id) instanceof RegisteredWorker worker) {
             workers.remove(id);
@@ -97,9 +97,9 @@ public final class Supervisor implements AutoCloseable {
         }
     }
 
-    private void refuseWhenDraining() {
+    private void rejectWhenDraining() {
         if (draining) {
-            throw new PoolException(PoolError.POOL_DRAINING, true, "the pool is ending");
+            throw new PoolException(PoolError.POOL_DRAINING, true, "the pool is shutting down");
         }
     }
 
@@ -108,19 +108,19 @@ public final class Supervisor implements AutoCloseable {
             case ManagedWorker own -> own;
             case RegisteredWorker _ ->
                 throw new PoolException(
-                        PoolError.WORKER_NOT_FOUND, false, id + ": was registered; whoever started it must end it");
+                        PoolError.WORKER_NOT_FOUND, false, id + ": is a registered worker; stop it on its host");
         };
     }
 
     private PoolWorker require(String id) {
         PoolWorker worker = workers.get(id);
         if (worker == null) {
-            throw new PoolException(PoolError.WORKER_NOT_FOUND, false, id + ": there is no such worker");
+            throw new PoolException(PoolError.WORKER_NOT_FOUND, false, id + ": no such worker");
         }
         return worker;
     }
 
-    /** What a worker was started with, for another like it. */
+    /** The settings of a worker, for a replacement. */
     public synchronized WorkerSpec spec(String id) {
         return requireOwn(id).spec();
     }
@@ -147,7 +147,7 @@ public final class Supervisor implements AutoCloseable {
         requireOwn(id).stop();
     }
 
-    /** Looks at every worker; called some ten times a second. */
+    /** Advances the state of every worker; called about ten times per second. */
     public synchronized void tick() {
         List.copyOf(workers.values()).forEach(PoolWorker::tick);
         List<ManagedWorker> over = own().filter(ManagedWorker::isTerminal).toList();
@@ -158,7 +158,7 @@ public final class Supervisor implements AutoCloseable {
         work.run();
     }
 
-    /** Wakes those who wait for something to become otherwise. */
+    /** Wakes threads in {@link #await}. */
     synchronized void changed() {
         notifyAll();
     }
@@ -171,12 +171,12 @@ public final class Supervisor implements AutoCloseable {
         return workers.values().stream().map(PoolWorker::view).toList();
     }
 
-    /** Bytes of a device that workers hold. */
+    /** Memory of a device that is reserved for workers. */
     public synchronized long allocated(String device) {
         return held(device).mapToLong(ManagedWorker::reservedBytes).sum();
     }
 
-    /** Of those, what the system still counts as free because it is not filled yet. */
+    /** The part of it that is not allocated yet, so that the system counts it as free. */
     public synchronized long loading(String device) {
         return held(device)
                 .filter(ManagedWorker::isLoading)
@@ -184,7 +184,7 @@ public final class Supervisor implements AutoCloseable {
                 .sum();
     }
 
-    /** Whether a worker still has memory. */
+    /** Returns true if a worker still holds memory. */
     public synchronized boolean holds(String id) {
         return workers.get(id) instanceof ManagedWorker worker && worker.reservedBytes() > 0;
     }
@@ -193,7 +193,7 @@ public final class Supervisor implements AutoCloseable {
         return own().filter(worker -> worker.spec().device().equals(device));
     }
 
-    /** The one of some models that has waited longest for a request, of those that nobody uses; it is being stopped. */
+    /** Stops the worker of one of the models that has been idle longest; returns its id. */
     public synchronized Optional<String> stopIdlest(String device, Set<String> models) {
         return idle().filter(worker -> worker.spec().device().equals(device))
                 .filter(worker -> models.contains(worker.spec().model()))
@@ -204,7 +204,7 @@ public final class Supervisor implements AutoCloseable {
                 });
     }
 
-    /** Whether one of them may turn out to be idle: it was not at its last check, and is asked again. */
+    /** Returns true if a worker may be idle although its last check reported requests; such workers are checked now. */
     public synchronized boolean mayBeIdle(String device, Set<String> models) {
         List<ManagedWorker> asked = own().filter(
                         worker -> worker.spec().device().equals(device))
@@ -215,7 +215,7 @@ public final class Supervisor implements AutoCloseable {
         return !asked.isEmpty();
     }
 
-    /** Stops what has not been used for longer than its model allows. */
+    /** Stops workers that have been idle for longer than allowed for their model. */
     public synchronized void stopUnused(Function<String, Optional<Duration>> allowed) {
         long now = context.nanos().getAsLong();
         idle().filter(worker -> allowed.apply(worker.spec().model())
@@ -228,7 +228,7 @@ public final class Supervisor implements AutoCloseable {
         return own().filter(worker -> worker.state() == WorkerState.READY && worker.isIdle());
     }
 
-    /** Names that requests may ask for now. */
+    /** The names of all models and adapters of running workers. */
     public synchronized List<String> models() {
         return views().stream()
                 .filter(view ->
@@ -239,14 +239,14 @@ public final class Supervisor implements AutoCloseable {
     }
 
     /**
-     * Holds a worker for a request.
+     * Leases a ready worker for a request.
      *
-     * @param excluded starts of workers that have failed this request
-     * @param choose which of those that serve the model and are ready
+     * @param excluded incarnations that have failed this request
+     * @param choose selects one of the ready workers
      */
     public synchronized Optional<WorkerLease> acquire(
             String model, Set<String> excluded, Function<List<WorkerCandidate>, WorkerCandidate> choose) {
-        refuseWhenDraining();
+        rejectWhenDraining();
         List<WorkerCandidate> candidates = ready(model, excluded);
         if (candidates.isEmpty()) {
             return Optional.empty();
@@ -263,12 +263,12 @@ public final class Supervisor implements AutoCloseable {
                 .toList();
     }
 
-    /** Whether another than those could be asked now. */
+    /** Returns true if a worker that is not excluded is ready. */
     public synchronized boolean hasOther(String model, Set<String> excluded) {
         return !ready(model, excluded).isEmpty();
     }
 
-    /** Whether waiting for a worker of this model may help; that one is there and cannot be started is an error. */
+    /** Returns true if a worker of this model can become ready. Fails if there is one that cannot be started. */
     public synchronized boolean isExpected(String model) {
         List<PoolWorker> serving = workers.values().stream()
                 .filter(worker -> worker.serves(model) && worker.state() != WorkerState.STOPPED)
@@ -288,7 +288,7 @@ public final class Supervisor implements AutoCloseable {
         return expected;
     }
 
-    /** Why, since when, and what to do. */
+    /** The error with reason, time and advice. */
     private static PoolException cannotStart(String model, WorkerView view) {
         WorkerFailure failure = view.failure();
         long seconds = Math.max(1L, (long) Math.ceil(failure.restartSeconds()));
@@ -298,13 +298,13 @@ public final class Supervisor implements AutoCloseable {
                 failure.isRetried(),
                 model + ": its worker " + view.id() + " cannot be started, since " + since + ": " + failure.reason()
                         + ". "
-                        + (failure.isRetried() ? "It is tried again in " + seconds + " s." : failure.advice()),
+                        + (failure.isRetried() ? "The next attempt is in " + seconds + " s." : failure.advice()),
                 failure.isRetried()
                         ? Map.of("worker_id", view.id(), "since", since, "retry_after_s", seconds)
                         : Map.of("worker_id", view.id(), "since", since));
     }
 
-    /** Waits for a change, for so long at most. */
+    /** Waits for a change of any worker. */
     public synchronized void await(Duration most) throws InterruptedException {
         TimeUnit.NANOSECONDS.timedWait(this, Math.max(1, most.toNanos()));
     }
@@ -319,13 +319,13 @@ public final class Supervisor implements AutoCloseable {
         lease.worker().tick();
     }
 
-    /** Stops all own workers, and takes no more. */
+    /** Stops all workers that a pool started, and rejects new ones. */
     public synchronized void drainAll() {
         draining = true;
         own().filter(worker -> !worker.isTerminal()).toList().forEach(ManagedWorker::stop);
     }
 
-    /** Whether no process is left. */
+    /** Returns true if no worker process is left. */
     public synchronized boolean isDrained() {
         return own().allMatch(ManagedWorker::isTerminal);
     }
@@ -334,7 +334,7 @@ public final class Supervisor implements AutoCloseable {
         return draining;
     }
 
-    /** Keeps workers' logs within bounds. */
+    /** Rotates the logs of workers. */
     public void rotateLogs() throws IOException {
         WorkerLogs.rotate(context.state(), live());
     }
@@ -345,7 +345,7 @@ public final class Supervisor implements AutoCloseable {
                 .collect(Collectors.toSet());
     }
 
-    /** Lets go of the state folder; workers live on. */
+    /** Unlocks the state folder; workers keep running. */
     @Override
     public void close() throws IOException {
         lock.close();

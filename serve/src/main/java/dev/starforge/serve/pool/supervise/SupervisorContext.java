@@ -10,13 +10,13 @@ import java.util.function.LongSupplier;
 import java.util.random.RandomGenerator;
 
 /**
- * What supervision needs of the world; all of it can be played in a test.
+ * The dependencies of the supervisor; replaceable in tests.
  *
- * @param state the folder of the journal and of workers' logs
- * @param nanos for durations: unlike the clock it never jumps
- * @param clock for what people read
- * @param checks runs what asks workers, which may wait
- * @param listener hears what happens; must not wait
+ * @param state folder of the worker journal and the workers' logs
+ * @param nanos monotonic time, for durations
+ * @param clock wall clock, for timestamps
+ * @param checks runs requests to workers, which may block
+ * @param listener receives events; must not block
  */
 public record SupervisorContext(
         Path state,

@@ -1,9 +1,9 @@
 package dev.starforge.serve.pool.supervise;
 
 /**
- * A worker that a request could go to.
+ * A worker that can serve a request.
  *
- * @param incarnation this start of it: what an earlier process had cached is gone
- * @param load requests under way
+ * @param incarnation identifies one start of the worker; a restart empties its cache
+ * @param load requests in flight
  */
 public record WorkerCandidate(String id, String incarnation, int load) {}

@@ -3,11 +3,11 @@ package dev.starforge.serve.pool.supervise;
 import java.io.IOException;
 import java.net.URI;
 
-/** What the pool asks a worker for itself; every call ends within seconds. */
+/** The pool's own requests to a worker; every call has a timeout of seconds. */
 public interface WorkerClient {
     WorkerHealth health(URI worker) throws IOException, InterruptedException;
 
-    /** A real token: a worker whose engine is dead may still say that it is well. */
+    /** Generates a token, to detect a worker whose engine has stopped although it reports being healthy. */
     void canary(URI worker, String key) throws IOException, InterruptedException;
 
     void shutdown(URI worker, String key) throws IOException, InterruptedException;

@@ -10,10 +10,10 @@ import java.util.function.Supplier;
 /**
  * The command line of a worker.
  *
- * @param program how this program is started, without a verb
- * @param keyFile API keys, which a worker shares with the pool
- * @param firstKey of them, which the pool asks its workers with; empty without keys
- * @param pool where this pool listens, known once it does
+ * @param program the command line that starts this program, without a command
+ * @param keyFile API keys, shared with the workers
+ * @param firstKey key that the pool sends to its workers; empty without keys
+ * @param pool URL of this pool, once it listens
  */
 public record WorkerCommand(List<String> program, Optional<Path> keyFile, String firstKey, Supplier<URI> pool) {
     public static final String READY_PATH = "/v2/internal/workers/ready";
@@ -22,7 +22,7 @@ public record WorkerCommand(List<String> program, Optional<Path> keyFile, String
         program = List.copyOf(program);
     }
 
-    /** @param start comes back with the callback, so that one of an earlier process is not taken for this one's */
+    /** @param start identifies this start in the callback */
     List<String> of(String id, WorkerSpec spec, String start) {
         List<String> command = new ArrayList<>(program);
         command.addAll(

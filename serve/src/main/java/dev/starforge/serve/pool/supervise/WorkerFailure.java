@@ -4,13 +4,13 @@ import java.time.Instant;
 import java.util.Optional;
 
 /**
- * What went wrong with a worker last.
+ * The last failure of a worker.
  *
- * @param exit how its last process ended; empty if none has
- * @param reason for people; empty if nothing went wrong
- * @param since when it has not been ready; empty while it is
- * @param restartSeconds until it is started again; below 0 when that is not to happen
- * @param advice what somebody can do about it; empty where waiting is enough
+ * @param exit exit status of its last process; empty if none has exited
+ * @param reason human-readable; empty if there is no failure
+ * @param since start of the failure; empty while ready
+ * @param restartSeconds time until the restart; negative if it will not be restarted
+ * @param advice what an operator can do; empty if waiting is enough
  */
 public record WorkerFailure(String exit, String reason, Optional<Instant> since, double restartSeconds, String advice) {
     public boolean isRetried() {

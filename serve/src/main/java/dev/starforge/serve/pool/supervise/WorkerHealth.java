@@ -3,12 +3,12 @@ package dev.starforge.serve.pool.supervise;
 import java.util.List;
 
 /**
- * What a worker says of itself.
+ * The health that a worker reports.
  *
  * @param status {@code loading}, {@code ok}, {@code draining} or {@code failed}
- * @param model the name it knows its model by; empty while it loads
- * @param memory bytes in use
- * @param running requests it computes, whoever sent them
+ * @param model model name; empty while it loads
+ * @param memory device memory in use
+ * @param running running and waiting requests of all clients
  */
 public record WorkerHealth(
         String status,

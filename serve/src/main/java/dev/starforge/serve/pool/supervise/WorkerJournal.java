@@ -19,8 +19,8 @@ import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
- * Which processes are workers of this pool, for the pool that comes after a crash of this one. One file for each worker,
- * replaced as a whole, so that a pool killed at any moment leaves either the old entry or the new one.
+ * Persists the worker processes of this pool, so that the next pool can adopt them after a crash. One file per worker, replaced
+ * atomically.
  */
 final class WorkerJournal {
     private static final String SUFFIX = ".json";
@@ -32,10 +32,10 @@ final class WorkerJournal {
     }
 
     /**
-     * What is known of a worker's process.
+     * The record of a worker process.
      *
-     * @param start the secret of this start, which its callback brings
-     * @param pid 0 before there is a process
+     * @param start secret of this start, sent back by its callback
+     * @param pid 0 before the process starts
      * @param uri empty before the callback
      */
     record JournalEntry(
@@ -71,7 +71,7 @@ final class WorkerJournal {
         return folder.resolve(id + SUFFIX);
     }
 
-    /** Every entry; one that cannot be read ends the recovery, since a worker may be behind it. */
+    /** Reads all entries. Fails on an unreadable entry, since a worker may be running. */
     List<JournalEntry> read() throws IOException {
         List<JournalEntry> entries = new ArrayList<>();
         try (Stream<Path> files = Files.list(folder)) {
@@ -107,11 +107,11 @@ final class WorkerJournal {
                     node.path("identity").stringValue(),
                     node.path("uri").stringValue(),
                     node.path("restarts").intValue());
-        } catch (JacksonException unusable) {
+        } catch (JacksonException e) {
             throw new IOException(
-                    file + ": is no entry of the journal: " + unusable.getMessage()
-                            + "; end the worker that it may be about, and remove the file",
-                    unusable);
+                    file + ": is not a journal entry: " + e.getMessage()
+                            + "; stop its worker if it runs, and delete the file",
+                    e);
         }
     }
 }

@@ -4,13 +4,13 @@ import java.net.URI;
 import java.util.ArrayList;
 import java.util.List;
 
-/** A request's hold on a worker: it is counted as load until it is closed, and told when the worker is lost. */
+/** A request's use of a worker: counts as load until closed, and runs its callbacks if the worker fails. */
 public final class WorkerLease implements AutoCloseable {
     private final Supervisor supervisor;
     private final PoolWorker worker;
     private final URI uri;
     private final String incarnation;
-    private final List<Runnable> whenCut = new ArrayList<>();
+    private final List<Runnable> onLost = new ArrayList<>();
     private boolean markLost;
 
     WorkerLease(Supervisor supervisor, PoolWorker worker, URI uri) {
@@ -28,26 +28,26 @@ public final class WorkerLease implements AutoCloseable {
         return uri;
     }
 
-    /** The key that this worker is asked with; empty where clients' own keys go on. */
+    /** The API key for this worker; empty if the client's key is passed through. */
     public String key() {
         return worker.key();
     }
 
-    /** Of all starts of all workers this one. */
+    /** Identifies one start of the worker. */
     public String incarnation() {
         return incarnation;
     }
 
-    /** The worker gave a sign of life. */
+    /** Records that the worker has sent data. */
     public void touch() {
         worker.touch();
     }
 
-    /** Runs once when the worker is lost; at once if it is. */
+    /** Runs {@code action} once if the worker fails; at once if it has failed. */
     public void onLost(Runnable action) {
-        synchronized (whenCut) {
+        synchronized (onLost) {
             if (!markLost) {
-                whenCut.add(action);
+                onLost.add(action);
                 return;
             }
         }
@@ -56,10 +56,10 @@ public final class WorkerLease implements AutoCloseable {
 
     void markLost() {
         List<Runnable> actions;
-        synchronized (whenCut) {
+        synchronized (onLost) {
             markLost = true;
-            actions = List.copyOf(whenCut);
-            whenCut.clear();
+            actions = List.copyOf(onLost);
+            onLost.clear();
         }
         actions.forEach(Runnable::run);
     }
@@ -68,12 +68,12 @@ public final class WorkerLease implements AutoCloseable {
         return worker;
     }
 
-    /** The worker did not answer as it should: it is looked at now, not at the next check. */
+    /** Reports a failed request: the worker is checked now. */
     public void reportFailure() {
         supervisor.suspect(this);
     }
 
-    /** May be called again. */
+    /** Idempotent. */
     @Override
     public void close() {
         supervisor.release(this);

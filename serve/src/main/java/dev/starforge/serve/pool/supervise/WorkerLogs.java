@@ -15,13 +15,13 @@ import java.util.Set;
 import java.util.stream.Stream;
 
 /**
- * What workers print. Two bounds keep it from filling a disk: a long log is copied aside and emptied, while its worker goes on
- * appending to it; and of workers that are gone only some logs are kept.
+ * Rotates the log files of workers: a large log is copied and truncated while its worker appends to it, and only the newest logs of stopped
+ * workers are kept.
  */
 final class WorkerLogs {
     static final String FOLDER = "logs";
     static final String SUFFIX = ".log";
-    static final long LONGEST = 16 << 20;
+    static final long MAX_BYTES = 16 << 20;
     static final int KEPT = 50;
 
     private static final String OLDER = ".1";
@@ -30,14 +30,14 @@ final class WorkerLogs {
 
     private WorkerLogs() {}
 
-    /** @param live ids of workers whose logs stay */
+    /** @param live ids of workers whose logs are kept */
     static void rotate(Path state, Set<String> live) throws IOException {
         List<Path> logs;
         try (Stream<Path> files = Files.list(state.resolve(FOLDER))) {
             logs = files.filter(file -> file.toString().endsWith(SUFFIX)).toList();
         }
         for (Path log : logs) {
-            if (Files.size(log) > LONGEST) {
+            if (Files.size(log) > MAX_BYTES) {
                 Files.copy(log, older(log), StandardCopyOption.REPLACE_EXISTING);
                 FileChannel.open(log, StandardOpenOption.WRITE).truncate(0).close();
             }
@@ -61,8 +61,8 @@ final class WorkerLogs {
     }
 
     /**
-     * The last error that this program printed there from an offset on, in brackets; empty if it printed none. A log that is
-     * shorter has been emptied since, so all of it counts.
+     * The last error message in the log after an offset, in parentheses; empty if there is none. If the log is shorter than the offset, it
+     * was truncated, and all of it is searched.
      */
     static String lastError(Path log, long from) {
         try (FileChannel channel = FileChannel.open(log, StandardOpenOption.READ);
@@ -75,7 +75,7 @@ final class WorkerLogs {
                     .reduce((_, last) -> last)
                     .map(line -> " (" + line.substring(ERROR.length()) + ")")
                     .orElse("");
-        } catch (IOException unreadable) {
+        } catch (IOException e) {
             return "";
         }
     }

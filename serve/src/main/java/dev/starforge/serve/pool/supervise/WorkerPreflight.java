@@ -15,14 +15,14 @@ import tools.jackson.core.JacksonException;
 import tools.jackson.databind.JsonNode;
 
 /**
- * What a worker will need, asked before it is started: a child {@code starforge inspect --plan} opens the model as the worker
- * would, so that a file that cannot be read or computed with costs no worker, and the pool itself parses no model.
+ * Computes the memory that a worker needs with a child process {@code starforge inspect --plan}, which opens the model as the worker
+ * would: an unusable model is detected before a worker starts, and the pool parses no model files.
  */
 public final class WorkerPreflight {
-    private static final Duration PATIENCE = Duration.ofSeconds(120);
+    private static final Duration TIMEOUT = Duration.ofSeconds(120);
     private static final int PREFILL = 2048;
 
-    /** A JVM with its code and heap, and the context of a GPU. */
+    /** JVM code and heap, and the GPU context. */
     private static final long PROCESS = 512L << 20;
 
     private static final double HEADROOM = 0.05;
@@ -37,12 +37,12 @@ public final class WorkerPreflight {
     }
 
     /**
-     * Bytes that a worker will need.
+     * Memory of a worker in bytes.
      *
-     * @param kvContext for the keys and values of one whole context
+     * @param kvContext KV cache of one full context
      */
     record WorkerMemoryPlan(long weights, long kvContext, long step) {
-        /** Keys and values for many sequences, but at most a quarter of what is free. */
+        /** KV cache for several sequences, at most a quarter of the free memory. */
         long kv(long free) {
             return Math.clamp(SEQUENCES * kvContext, 1 << 20, Math.max(1 << 20, free / 4));
         }
@@ -56,16 +56,13 @@ public final class WorkerPreflight {
     WorkerMemoryPlan plan(Path model, DeviceKind kind) throws InterruptedException {
         if (!Files.exists(model)) {
             throw new PoolException(
-                    PoolError.MODEL_NOT_FOUND,
-                    false,
-                    model + ": there is no such file or folder",
-                    Map.of("path", model));
+                    PoolError.MODEL_NOT_FOUND, false, model + ": no such file or folder", Map.of("path", model));
         }
         List<String> command = new ArrayList<>(program);
         command.addAll(List.of("inspect", model.toString(), "--plan", "--json", "--device", kind.word()));
         command.addAll(List.of("--prefill", Integer.toString(PREFILL)));
         try {
-            CommandOutput printed = commands.run(command, PATIENCE);
+            CommandOutput printed = commands.run(command, TIMEOUT);
             if (printed.code() != 0) {
                 throw new PoolException(
                         PoolError.MODEL_INCOMPATIBLE,

@@ -4,12 +4,12 @@ import java.nio.file.Path;
 import java.util.Map;
 
 /**
- * What a worker is started with.
+ * The settings that a worker is started with.
  *
- * @param model the name that clients know it by
- * @param device the id of its device, {@code cuda:0}
- * @param reserved bytes of the device that are its own
- * @param kvBytes of them for cached keys and values
+ * @param model model name in the API
+ * @param device device id such as {@code cuda:0}
+ * @param reserved device memory reserved for it
+ * @param kvBytes size of the KV cache
  */
 public record WorkerSpec(
         String model, Path path, String device, Map<String, Path> adapters, long reserved, long kvBytes) {

@@ -18,14 +18,14 @@ import java.util.concurrent.locks.ReentrantLock;
 import java.util.stream.Collectors;
 
 /**
- * From a model to a worker that is being started: preflight, placement, room. One at a time, since two that saw the same free
- * memory could not both have it.
+ * Starts a worker for a model: preflight, placement, and stopping idle workers if memory is short. One at a time, since two workers must
+ * not be placed in the same free memory.
  */
 public final class WorkerStarter {
-    private static final Duration LOOK = Duration.ofMillis(500);
+    private static final Duration POLL_INTERVAL = Duration.ofMillis(500);
 
-    /** How long one that was busy a moment ago may take to be found idle. */
-    private static final Duration SETTLES = Duration.ofSeconds(2);
+    /** How long a worker that was busy may take to be reported idle. */
+    private static final Duration IDLE_GRACE = Duration.ofSeconds(2);
 
     private final PoolConfig config;
     private final DeviceDiscovery devices;
@@ -36,7 +36,7 @@ public final class WorkerStarter {
     private volatile DeviceDiscovery.FoundDevices found;
     private volatile Optional<MachineInfo> machine = Optional.empty();
 
-    /** Looks for devices: a pool without any cannot be. */
+    /** Discovers devices; fails if there are none. */
     public WorkerStarter(
             PoolConfig config,
             DeviceDiscovery devices,
@@ -52,31 +52,31 @@ public final class WorkerStarter {
         found = devices.find();
     }
 
-    /** Asks the machine's own tools what it is. Nothing but {@link #deployment} waits for them. */
+    /** Describes the machine with its system tools, for {@link #deployment}. */
     public void probe() throws InterruptedException {
         machine = devices.machine();
     }
 
-    /** Which workers this machine is for, and why; empty until its tools have said something. */
+    /** The default device kind with its reason; empty before {@link #probe}. */
     public Optional<Deployment> deployment() {
         return machine.map(here -> Deployment.of(here, found));
     }
 
-    /** What was found when somebody looked last. */
+    /** The devices found last. */
     public DeviceDiscovery.FoundDevices found() {
         return found;
     }
 
     /**
-     * What is asked for.
+     * The worker to start.
      *
-     * @param model the name of a model in the config, or a path
-     * @param device empty is the config's, or the machine's best
-     * @param adapters instead of the config's; none is those
+     * @param model name of a configured model, or a path
+     * @param device empty for the configured one, or the machine's default
+     * @param adapters replace the configured ones unless empty
      */
     public record StartRequest(String model, String device, Map<String, Path> adapters, Optional<String> replaces) {}
 
-    /** Starts a worker; its id. It is not ready then. */
+    /** Starts a worker; returns its id before it is ready. */
     public String start(StartRequest wanted) throws InterruptedException {
         Optional<ModelEntry> entry = config.model(wanted.model());
         Path path = entry.map(ModelEntry::path).orElseGet(() -> path(wanted.model()));
@@ -114,10 +114,12 @@ public final class WorkerStarter {
 
     private static PoolException noModel(String model) {
         return new PoolException(
-                PoolError.MODEL_NOT_FOUND, false, model + ": expected a name of the config, or the path of a model");
+                PoolError.MODEL_NOT_FOUND,
+                false,
+                model + ": expected the name of a configured model, or the path of a model");
     }
 
-    /** The same as a worker that runs, to take its place. */
+    /** Starts a copy of a worker, which replaces it when ready. */
     public String replace(String id) throws InterruptedException {
         WorkerSpec spec = supervisor.spec(id);
         Optional<ModelEntry> entry = config.model(spec.model());
@@ -125,7 +127,7 @@ public final class WorkerStarter {
         return start(new StartRequest(model, spec.device(), spec.adapters(), Optional.of(id)));
     }
 
-    /** A device with room, made by stopping what nobody uses if there is none; memory counts as free when the system says so. */
+    /** A device with enough free memory; stops idle workers if necessary. */
     private PoolDevice room(String model, String setting, WorkerPreflight.WorkerMemoryPlan plan)
             throws InterruptedException {
         Set<String> stoppable = config.models().stream()
@@ -134,7 +136,7 @@ public final class WorkerStarter {
                 .collect(Collectors.toSet());
         long deadline =
                 System.nanoTime() + timing.terminate().plus(timing.drain()).toNanos();
-        long settled = System.nanoTime() + SETTLES.toNanos();
+        long settled = System.nanoTime() + IDLE_GRACE.toNanos();
         boolean stopped = false;
         while (true) {
             refreshDevices();
@@ -147,7 +149,7 @@ public final class WorkerStarter {
                     needed <= device.total() ? supervisor.stopIdlest(device.id(), stoppable) : Optional.empty();
             stopped |= victim.isPresent();
             while (victim.isPresent() && supervisor.holds(victim.get()) && System.nanoTime() - deadline < 0) {
-                supervisor.await(LOOK);
+                supervisor.await(POLL_INTERVAL);
             }
             boolean waits = stopped
                     || needed <= device.total()
@@ -156,7 +158,7 @@ public final class WorkerStarter {
             if (!waits || System.nanoTime() - deadline >= 0) {
                 throw DevicePlacement.tooSmall(device, needed, free(device));
             }
-            supervisor.await(LOOK);
+            supervisor.await(POLL_INTERVAL);
         }
     }
 
@@ -168,10 +170,10 @@ public final class WorkerStarter {
         }
     }
 
-    /** What nobody has: neither by our books, nor by the system's, in which workers that are loading are not yet. */
+    /** Free memory: the smaller of what the pool has not reserved and what the system reports, less what loading workers will allocate. */
     public long free(PoolDevice device) {
-        long byBooks = device.total() - supervisor.allocated(device.id());
-        long bySystem = device.free() - supervisor.loading(device.id());
-        return Math.max(0, Math.min(byBooks, bySystem));
+        long unreserved = device.total() - supervisor.allocated(device.id());
+        long unallocated = device.free() - supervisor.loading(device.id());
+        return Math.max(0, Math.min(unreserved, unallocated));
     }
 }

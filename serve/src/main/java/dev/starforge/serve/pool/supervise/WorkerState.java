@@ -1,17 +1,17 @@
 package dev.starforge.serve.pool.supervise;
 
-/** What a worker is doing. */
+/** The state of a worker. */
 public enum WorkerState {
-    /** Its process runs, or is about to; it has not said that it is ready. */
+    /** The process starts or runs, but is not ready. */
     STARTING,
-    /** Requests go to it. */
+    /** Receives requests. */
     READY,
-    /** The same, with requests under way. */
+    /** Ready, with requests in flight. */
     BUSY,
-    /** It gets no more requests. */
+    /** Receives no more requests. */
     DRAINING,
-    /** It ended because it was told to, or had nothing left to do. */
+    /** Stopped on request or because it was idle. */
     STOPPED,
-    /** It ended or does not answer; unless it says otherwise, it is started again. */
+    /** Exited or does not respond; usually restarted. */
     FAILED
 }

@@ -5,12 +5,12 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * How a worker is, at one moment.
+ * Snapshot of a worker.
  *
- * @param own whether this pool started it
- * @param model the name that requests ask for
- * @param reserved bytes of its device that nobody else gets
- * @param requests that go through the pool and are under way
+ * @param own whether a pool started it
+ * @param model model name in the API
+ * @param reserved device memory reserved for it
+ * @param requests requests of the pool in flight
  */
 public record WorkerView(
         String id,

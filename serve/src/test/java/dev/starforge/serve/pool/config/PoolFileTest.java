@@ -60,16 +60,16 @@ final class PoolFileTest {
 
     @ParameterizedTest
     @CsvSource(delimiter = '|', textBlock = """
-        pool: {port: 1}                            | key pool.port: there is none
+        pool: {port: 1}                            | key pool.port: unknown key
         restart: {backof_s: 1}                     | did you mean restart.backoff_s?
-        restart: {breaker_failures: 0}             | expected a whole number from 1, got 0
+        restart: {breaker_failures: 0}             | expected an integer of 1 or more, got 0
         restart: {max_s: -1}                       | expected seconds, 0 or more, got -1
         models: [{name: a}]                        | key models.path: is missing
         models: [{name: a, path: b, autostart: on}] | expected true or false, got on
         models: {name: a}                          | expected a list
-        'models: [{name: a, path: b}, {name: a, path: c}]' | a is there twice
-        'models: [{name: a, path: b}, {name: c, path: d, adapters: {a: e}}]' | a is there twice
-        'pool: {id: a, id: b}'                             | key pool.id: is there twice
+        'models: [{name: a, path: b}, {name: a, path: c}]' | a is defined twice
+        'models: [{name: a, path: b}, {name: c, path: d, adapters: {a: e}}]' | a is defined twice
+        'pool: {id: a, id: b}'                             | key pool.id: duplicate key
         workers: [{uri: 'https://a:1'}]            | expected http://HOST:PORT
         pool: [                                    | is not YAML
         []                                         | expected keys

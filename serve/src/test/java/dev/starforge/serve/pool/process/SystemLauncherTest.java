@@ -68,6 +68,6 @@ final class SystemLauncherTest {
         assertThat(commands.run(List.of("/bin/sh", "-c", "echo yes; echo no >&2; exit 4"), Duration.ofSeconds(20)))
                 .isEqualTo(new CommandRunner.CommandOutput(4, "yes\n", "no\n"));
         assertThatThrownBy(() -> commands.run(List.of("/bin/sleep", "60"), Duration.ofMillis(50)))
-                .hasMessageContaining("no end within");
+                .hasMessageContaining("did not exit within");
     }
 }

@@ -95,7 +95,7 @@ final class SupervisorTest {
     }
 
     @ParameterizedTest
-    @CsvSource({"0, STOPPED, '0: drained'", "2, FAILED, '2: wrong use'", "3, FAILED, '3: model refused'"})
+    @CsvSource({"0, STOPPED, '0: drained'", "2, FAILED, '2: usage error'", "3, FAILED, '3: model rejected'"})
     void whatStartingAgainDoesNotHelpIsNotStartedAgain(int code, WorkerState end, String text) {
         String id = world.ready(pool);
         world.last().exits(code);
@@ -114,14 +114,14 @@ final class SupervisorTest {
                 "starforge: coder.gguf: expected 7 tensors, got 6\n{\"human\":\"ended\"}\n");
         world.last().exits(3);
         world.pass(pool, Duration.ofMillis(100));
-        String why = "3: model refused (coder.gguf: expected 7 tensors, got 6)";
+        String why = "3: model rejected (coder.gguf: expected 7 tensors, got 6)";
         assertThatThrownBy(() -> pool.isExpected("coder"))
                 .isInstanceOfSatisfying(
                         PoolException.class,
                         failure -> assertThat(failure.isRetriable()).isFalse())
                 .hasMessageContaining("coder: its worker " + id + " cannot be started, since 1970-01-01T00:16:40.1")
                 .hasMessageContaining(why + ". ")
-                .hasMessageContaining("mend what logs/" + id + ".log in the state folder says, then POST /v2/workers/"
+                .hasMessageContaining("see logs/" + id + ".log in the state folder for the error, then POST /v2/workers/"
                         + id + "/reload");
         world.pass(pool, Duration.ofSeconds(301));
         assertThat(pool.isExpected("coder"))
@@ -155,7 +155,7 @@ final class SupervisorTest {
             assertThatThrownBy(() -> pool.isExpected("coder"))
                     .isInstanceOf(PoolException.class)
                     .hasMessageContaining("cannot be started")
-                    .hasMessageContaining("It is tried again in 300 s.");
+                    .hasMessageContaining("The next attempt is in 300 s.");
             int count = world.children.size();
             Duration open = world.until(pool, () -> world.children.size() > count);
             assertThat(open.toSeconds()).isBetween(299L, 301L);

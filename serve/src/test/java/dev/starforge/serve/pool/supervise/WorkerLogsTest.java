@@ -27,13 +27,13 @@ final class WorkerLogsTest {
     @Test
     void aLongLogIsCopiedAsideAndEmptied() throws IOException {
         Path log = logs.resolve("w-1.log");
-        Files.write(log, new byte[(int) WorkerLogs.LONGEST]);
+        Files.write(log, new byte[(int) WorkerLogs.MAX_BYTES]);
         WorkerLogs.rotate(state, Set.of("w-1"));
-        assertThat(log).hasSize(WorkerLogs.LONGEST);
-        Files.write(log, new byte[(int) WorkerLogs.LONGEST + 1]);
+        assertThat(log).hasSize(WorkerLogs.MAX_BYTES);
+        Files.write(log, new byte[(int) WorkerLogs.MAX_BYTES + 1]);
         WorkerLogs.rotate(state, Set.of("w-1"));
         assertThat(log).isEmptyFile();
-        assertThat(logs.resolve("w-1.log.1")).hasSize(WorkerLogs.LONGEST + 1);
+        assertThat(logs.resolve("w-1.log.1")).hasSize(WorkerLogs.MAX_BYTES + 1);
     }
 
     @Test
@@ -65,7 +65,7 @@ final class WorkerLogsTest {
     @Test
     void anErrorAfterTheLogWasEmptiedIsFound() throws IOException {
         Path log = logs.resolve("w-1.log");
-        Files.write(log, new byte[(int) WorkerLogs.LONGEST + 1]);
+        Files.write(log, new byte[(int) WorkerLogs.MAX_BYTES + 1]);
         long from = WorkerLogs.length(log);
         WorkerLogs.rotate(state, Set.of("w-1"));
         Files.writeString(log, "starforge: out of memory\n", StandardOpenOption.APPEND);
