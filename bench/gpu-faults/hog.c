@@ -1,5 +1,5 @@
-// Takes the memory of the first GPU but so many bytes, says how many it has, and keeps it until it is ended. Without an argument: says
-// which driver the dynamic linker finds.
+// Allocates the memory of the first GPU except a number of bytes, prints its size, and holds it until it is killed. Without an
+// argument, prints the path of the driver that the dynamic linker finds.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <link.h>

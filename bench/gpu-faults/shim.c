@@ -1,4 +1,4 @@
-// The linker finds all else in the library that this one depends on.
+// The linker finds all other functions in the driver, which this library depends on.
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

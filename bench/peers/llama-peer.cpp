@@ -1,8 +1,8 @@
-// What llama.cpp computes, for comparison: on standard input one request a line, on standard output one answer a line.
+// Prints what llama.cpp computes. Reads one request per line from standard input and prints one result per line.
 //
 //   ids 5,6,7       -> the logits of every position as float32 in hexadecimal, one position after another
-//   text 68656c6c6f -> the token ids of a text, which comes as the hexadecimal of its UTF-8 bytes; special tokens are
-//                      recognised in it, and none are added
+//   text 68656c6c6f -> the token ids of a string, given as its UTF-8 bytes in hexadecimal; special tokens are parsed, and
+//                      none are added
 //
 // Usage: llama-peer MODEL.gguf [ADAPTER.gguf]. Weights are used as they are stored; the cache is float32, flash attention is off.
 

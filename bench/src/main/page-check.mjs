@@ -261,7 +261,7 @@ async function reports(browser) {
   }
 }
 
-/** A worker of a pool is killed, and comes back, before the eyes of whoever watches. */
+/** A worker of a pool is killed and restarts while the page is open. */
 async function watchPool(browser) {
   rmSync(`${work}/pool`, {recursive: true, force: true});
   const micro = `${process.cwd()}/golden/gguf/micro-Q8_0.gguf`;
@@ -293,7 +293,7 @@ async function watchPool(browser) {
     await check(each, `pool-${LOOKS[i].join("-")}`);
     if (i) await each.context().close();
   }
-  // a model that nobody has asked for is started by who tries it
+  // the first request for a model starts it
   await page.getByText("Try", {exact: true}).click();
   await page.getByLabel("Model").first().selectOption("spare");
   assert.ok((await run(page)).length);
