@@ -12,8 +12,7 @@ final class Main {
             System.exit(RootCommand.commandLine().execute(args));
         } catch (OutOfMemoryError full) {
             System.err.printf(
-                    "starforge: the Java heap of %d MB is full; set STARFORGE_JAVA_OPTS=-Xmx4g, say, for a larger"
-                            + " one%n",
+                    "starforge: out of Java heap memory (%d MB); increase it with STARFORGE_JAVA_OPTS=-Xmx4g%n",
                     Runtime.getRuntime().maxMemory() >> 20);
             System.exit(ExitCode.FAILED);
         }

@@ -12,18 +12,18 @@ import java.util.TreeMap;
 import java.util.stream.Stream;
 
 /**
- * One archive that runs where there is no Java and no network: the launchers, the jars with their kernels, a runtime, and a model
- * if one is wanted, each with its hash in {@code SHA256SUMS}. It gets its name when it is whole.
+ * Archive of the program for machines without Java and network: launchers, jars with kernels, a Java runtime and optionally a
+ * model. {@code SHA256SUMS} has the hash of each file. The archive is renamed when it is complete.
  *
  * @param home the folder of the running program: {@code lib}, {@code runtime} and the launchers
- * @param runtime what goes in as the runtime; none for machines that bring a Java
+ * @param runtime the Java runtime to include, if any
  * @param model a folder or a file
  */
 public record Bundle(Path home, Optional<Path> runtime, Optional<Path> model) {
     private static final String ROOT = "starforge/";
     private static final String SUMS = "SHA256SUMS";
 
-    /** Writes the archive; returns how many files are in it. */
+    /** Writes the archive; returns the number of files. */
     public int write(Path out) throws IOException {
         SortedMap<String, Path> files = new TreeMap<>();
         for (String name : new String[] {"starforge", "starforge.cmd", "LICENSE"}) {

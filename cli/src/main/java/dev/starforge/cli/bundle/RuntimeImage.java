@@ -18,16 +18,16 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /**
- * A Java runtime with the modules that the program needs. The one that it runs on is such already where it came from an image; another
- * is linked by jlink, from the JDK that runs or from one in a folder, whose {@code jmods} may be another platform's.
+ * A Java runtime with the modules that the program needs. An installation from an image already has one; otherwise jlink links
+ * it from the running JDK or from another one, whose {@code jmods} can be for another platform.
  */
 public final class RuntimeImage {
-    /** Not required by any module, but wanted: flight recordings of slow runs, and how much memory there is. */
+    /** Modules that no other module requires: flight recordings and memory size. */
     private static final List<String> WANTED = List.of("jdk.jfr", "jdk.management");
 
     private RuntimeImage() {}
 
-    /** What keeps a runtime from being had, and what to do. */
+    /** Thrown if no runtime can be linked; the message has the remedy. */
     public static final class MissingException extends RuntimeException {
         private static final long serialVersionUID = 1;
 
@@ -36,7 +36,7 @@ public final class RuntimeImage {
         }
     }
 
-    /** The program's own runtime, if it is one of its own and not a whole JDK. */
+    /** The runtime of the installation, if it is not a full JDK. */
     public static Optional<Path> own(Path home) {
         Path runtime = home.resolve("runtime");
         return Files.isSymbolicLink(runtime) || !Files.isRegularFile(runtime.resolve("lib/modules"))
@@ -45,11 +45,11 @@ public final class RuntimeImage {
     }
 
     /**
-     * Links a runtime into a folder that is not there yet. Newer JDKs have no {@code jmods}: those can link themselves only, by their own
-     * jlink, and hence for this system.
+     * Links a runtime into a new folder. Newer JDKs without {@code jmods} can only be linked by their own jlink, and only for the
+     * system they run on.
      *
-     * @param jdk whose modules go in; the running JDK where it is empty
-     * @param javaHome a JDK of this system to run jlink of, where this one has none
+     * @param jdk the JDK to take modules from; default: the running JDK
+     * @param javaHome a JDK with jlink for this system, if the running one has none
      */
     public static Path link(Path lib, Optional<Path> jdk, Optional<Path> javaHome, Path out) throws IOException {
         Optional<Path> jmods = jdk.map(folder -> folder.resolve("jmods")).filter(Files::isDirectory);
@@ -96,7 +96,7 @@ public final class RuntimeImage {
         return Stream.concat(WANTED.stream(), required).distinct().sorted().collect(Collectors.joining(","));
     }
 
-    /** What it said where it failed; nothing where it did not. */
+    /** Runs jlink; returns its output if it fails, otherwise an empty string. */
     private static String run(ToolProvider jlink, List<String> arguments) {
         StringWriter said = new StringWriter();
         PrintWriter writer = new PrintWriter(said);

@@ -12,8 +12,8 @@ import java.nio.file.Path;
 import java.util.zip.GZIPOutputStream;
 
 /**
- * Writes a tar archive, compressed: the ustar format, with GNU's way for sizes from 8 GiB on. Java has no tar of its own, and zip
- * loses which files are programs. Times and owners are left out, so that the same files give the same archive.
+ * Writes a gzip-compressed tar archive in ustar format, with the GNU extension for sizes from 8 GiB. The JDK has no tar, and zip
+ * loses executable permissions. Times and owners are omitted, so that the same files produce the same archive.
  */
 final class TarGz implements AutoCloseable {
     private static final int BLOCK = 512;

@@ -12,7 +12,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 
-/** A person at a prompt. Lines are read until the end of the input; what begins with a slash is for the session itself. */
+/** The interactive prompt of {@code run}. Lines that start with a slash are session commands. */
 public final class ReplSession {
     private static final String BLOCK = "\"\"\"";
     private static final String HELP = """
@@ -58,7 +58,7 @@ public final class ReplSession {
         out.flush();
     }
 
-    /** A line, or what is between two marks; nothing at the end of the input. */
+    /** Reads a line, or a block between two marks; empty at the end of the input. */
     private Optional<String> read() throws IOException {
         out.print(">>> ");
         out.flush();
@@ -109,7 +109,7 @@ public final class ReplSession {
         }
     }
 
-    /** A model that cannot do what was asked says so, and the session goes on. */
+    /** Prints the error if the model cannot process the input; the session continues. */
     private void answer(String text) {
         ctrlC.forget();
         try {

@@ -4,7 +4,7 @@ import dev.starforge.model.generate.GenerationException;
 import dev.starforge.model.generate.SamplingParams;
 import java.util.List;
 
-/** How {@code run} answers; {@code /set} changes one of them. */
+/** Generation settings of {@code run}; {@code /set} changes one of them. */
 public record SessionSettings(int maxTokens, SamplingParams sampling) {
     public static final SessionSettings USUAL = new SessionSettings(128, SamplingParams.GREEDY.withTemperature(0.2));
 
@@ -12,7 +12,7 @@ public record SessionSettings(int maxTokens, SamplingParams sampling) {
             List.of("max_tokens", "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed");
 
     /**
-     * With one of them changed.
+     * Returns these settings with one of them changed.
      *
      * @throws IllegalArgumentException says what was expected
      */
@@ -57,7 +57,7 @@ public record SessionSettings(int maxTokens, SamplingParams sampling) {
                 name.equals("seed") ? (long) number : s.seed());
     }
 
-    /** All of them, for a person. */
+    /** All settings on one line. */
     String show() {
         return "max_tokens " + maxTokens + ", temperature " + sampling.temperature() + ", top_k " + sampling.topK()
                 + ", top_p " + sampling.topP() + ", min_p " + sampling.minP() + ", repetition_penalty "

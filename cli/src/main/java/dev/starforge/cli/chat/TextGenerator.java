@@ -31,8 +31,8 @@ import java.util.function.BooleanSupplier;
 import tools.jackson.databind.node.ArrayNode;
 
 /**
- * A loaded model that answers: a text is continued, one with a cursor is filled in there, and with a chat template it is what
- * a user says. What does not fit the context is cut off at the side that is farther from the answer.
+ * A loaded model for interactive use. It continues a prompt, fills in the middle at a cursor, or answers a chat message if the
+ * model has a chat template. A prompt longer than the context is truncated at the side farther from the completion.
  */
 public final class TextGenerator implements AutoCloseable {
     public static final String CURSOR = "<cursor>";
@@ -77,15 +77,15 @@ public final class TextGenerator implements AutoCloseable {
         return template.isPresent();
     }
 
-    /** Forgets what was said. */
+    /** Clears the conversation. */
     void clear() {
         messages.removeAll();
     }
 
     /**
-     * Answers a text, word by word.
+     * Generates the completion of a prompt and prints it token by token.
      *
-     * @param stopped asked after each token
+     * @param stopped checked after each token
      */
     public void answer(String text, SamplingParams sampling, int maxTokens, PrintWriter out, BooleanSupplier stopped) {
         int context = model.info().contextLength();
@@ -116,7 +116,7 @@ public final class TextGenerator implements AutoCloseable {
         }
     }
 
-    /** With one message more, which stays when it has an answer: a template refuses a conversation that is out of turn. */
+    /** The conversation with one more user message, which is kept only with its answer: templates require alternating roles. */
     private String conversation(String text) {
         ArrayNode asked = messages.deepCopy();
         say(asked, "user", text);
@@ -127,7 +127,7 @@ public final class TextGenerator implements AutoCloseable {
         messages.addObject().put("role", role).put("content", content);
     }
 
-    /** The end of the text before the cursor, and the beginning of the one after it. */
+    /** The fill-in-the-middle prompt: the end of the prefix and the beginning of the suffix. */
     private int[] middle(String text, int room, Set<Integer> stopIds) {
         FillInMiddle fim = FillInMiddle.of(tokenizer, tuned.model());
         stopIds.addAll(fim.ends());

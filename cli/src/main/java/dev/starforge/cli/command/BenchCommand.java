@@ -174,7 +174,7 @@ final class BenchCommand implements Callable<Integer> {
     @ArgGroup(exclusive = false)
     private Training training;
 
-    /** Steps to time instead of text. */
+    /** Options for timing training steps. */
     private static final class Training {
         @Option(
                 names = "--train",
@@ -262,7 +262,7 @@ final class BenchCommand implements Callable<Integer> {
             List<Throughput.Times> times = new ArrayList<>();
             for (int i = 0; i <= repeat; i++) {
                 Throughput.Times now = throughput.run();
-                if (i > 0) { // the first one warms up
+                if (i > 0) { // the first run is a warm-up
                     times.add(now);
                     progress(i, now);
                 }
@@ -330,7 +330,7 @@ final class BenchCommand implements Callable<Integer> {
         return 0;
     }
 
-    /** The model to train; an adapter that it has would be neither read nor trained. */
+    /** The model to train. An adapter is refused, since training steps would not use it. */
     private Path whole(String name) {
         TunedModel found = models.find(name);
         if (found.adapter().isPresent()) {

@@ -94,10 +94,10 @@ import tools.jackson.databind.node.ObjectNode;
                     + " interrupted.",
         })
 final class DatasetCommand implements Callable<Integer> {
-    /** How long a stage may take that does not say how far it is, before what it writes is removed under its hands. */
+    /** Time for a stage to stop after an interrupt, before its output is removed while it still runs. */
     private static final Duration PATIENCE = Duration.ofSeconds(5);
 
-    /** Progress that ends the work when somebody wants it to end. */
+    /** Progress that throws when the user interrupts the command. */
     private record Interruptible(BuildProgress progress, ShutdownCleanup interruption) implements BuildProgress {
         @Override
         public void begin(String stage, long total) {
@@ -257,7 +257,7 @@ final class DatasetCommand implements Callable<Integer> {
         return 0;
     }
 
-    /** All settings; those of datasets need no section here. */
+    /** All settings; dataset settings do not need the dataset section. */
     private RunConfig config(boolean exports) {
         List<String> flags = new ArrayList<>();
         add(flags, DatasetKeys.LICENSES, licenses);
@@ -304,7 +304,7 @@ final class DatasetCommand implements Callable<Integer> {
         }
     }
 
-    /** The tokenizer that reads a dataset: its own, or the one that it was made with. */
+    /** The tokenizer of a dataset: the one in its folder, or the one it was created with. */
     private Tokenizer reader(RunConfig config, String hash) {
         return switch (DatasetTokenizer.of(config, out).choice()) {
             case TokenizerChoice.ExistingTokenizer given -> {
@@ -331,7 +331,7 @@ final class DatasetCommand implements Callable<Integer> {
         return console != null && console.isTerminal();
     }
 
-    /** The most that the heap held, summed over its parts. */
+    /** Peak heap usage, summed over the memory pools. */
     private static long peakHeap() {
         return ManagementFactory.getMemoryPoolMXBeans().stream()
                 .filter(pool -> pool.getType() == MemoryType.HEAP)

@@ -163,7 +163,7 @@ final class EvalCommand implements Callable<Integer> {
         }
     }
 
-    /** How the adapter's base was quantized when it was trained. */
+    /** Quantization of the base during the training of the adapter. */
     private Quantization trainedOn() {
         return adapter == null ? Quantization.NONE : LoraAdapter.trainedOn(Checkpoints.resolve(adapter));
     }
@@ -213,7 +213,7 @@ final class EvalCommand implements Callable<Integer> {
         return figure.isNumber() ? String.format(Locale.ROOT, "%.3f", figure.doubleValue()) : "not measured";
     }
 
-    /** A line for each figure that was measured, with columns as wide as what is in them. */
+    /** One aligned line per measured metric. */
     private static List<String> table(ObjectNode result) {
         List<String> columns = result.has("tuned") ? List.of("base", "tuned", "tuned_minus_base") : List.of("base");
         List<List<String>> rows = new ArrayList<>();

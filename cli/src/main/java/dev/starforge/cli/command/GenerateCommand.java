@@ -87,7 +87,7 @@ final class GenerateCommand implements Callable<Integer> {
     @ArgGroup
     private Source source = new Source();
 
-    /** What to continue; standard input when none of them is given. */
+    /** The prompt; standard input if none of these options is given. */
     private static final class Source {
         @Option(names = "--prompt", paramLabel = "TEXT", description = "Prompt; - reads standard input.")
         private String text;
@@ -316,7 +316,7 @@ final class GenerateCommand implements Callable<Integer> {
         return idsWanted != null ? idsWanted : source.ids != null;
     }
 
-    /** Ids in and ids out need none, and get along without; what can say the text says it where there is one. */
+    /** The tokenizer, if the options need one. Token ids as input and output work without a tokenizer. */
     private Optional<Tokenizer> tokenizer(Path model) {
         if (source.ids == null) {
             return Optional.of(Tokenizers.require(model, "a prompt of text"));
@@ -330,7 +330,7 @@ final class GenerateCommand implements Callable<Integer> {
         return showsIds() ? Optional.empty() : Optional.of(Tokenizers.require(model, "--no-ids"));
     }
 
-    /** The prompt's ids; fill-in-the-middle has further stop ids. */
+    /** The prompt as token ids; fill-in-the-middle adds stop ids. */
     private int[] prompt(Tokenizer tokenizer, Path model, Set<Integer> stopIds) {
         if (source.ids != null) {
             return source.ids;

@@ -162,7 +162,7 @@ final class InspectCommand implements Callable<Integer> {
         }
     }
 
-    /** The weights, a cache for the whole context, and the widest step: the prompt in one go, or in pieces. */
+    /** Memory of weights, KV cache for the context, and the largest prefill step. */
     private ObjectNode planned(Model loaded, DeviceFlags.Opened opened, long weightBytes) {
         int tokens = context != null ? context : loaded.info().contextLength();
         if (tokens > loaded.info().contextLength()) {

@@ -48,7 +48,7 @@ import tools.jackson.databind.node.ObjectNode;
             "  starforge logits MODEL --adapter ADAPTER --ids 5,6,7 --ids 1,2 --out out.safetensors",
         })
 final class LogitsCommand implements Callable<Integer> {
-    /** Logits that are in memory at one time. */
+    /** Number of logits in memory at a time. */
     private static final int PIECE = 1 << 24;
 
     private final int piece;
@@ -70,7 +70,7 @@ final class LogitsCommand implements Callable<Integer> {
             required = true,
             paramLabel = "ID,...",
             description = "Token ids, separated by commas. Can be repeated.")
-    private List<String> texts;
+    private List<String> sequences;
 
     @Option(names = "--out", required = true, paramLabel = "FILE", description = "New safetensors file.")
     private Path out;
@@ -101,7 +101,7 @@ final class LogitsCommand implements Callable<Integer> {
             EagerOps ops = opened.device().ops(step, flags.convertedPrecision(), flags.fallback());
             List<SafetensorsWriter.SafetensorsEntry> entries = new ArrayList<>();
             long tokens = 0;
-            for (String text : texts) {
+            for (String text : sequences) {
                 int[] ids = ids(text, loaded.info());
                 entries.add(new StreamedLogits(loaded, ops, step, ids, piece).entry("logits." + entries.size()));
                 tokens += ids.length;
@@ -120,7 +120,8 @@ final class LogitsCommand implements Callable<Integer> {
             if (ids.length > facts.contextLength()) {
                 throw new ParameterException(
                         spec.commandLine(),
-                        "--ids: " + ids.length + " tokens exceed the context length of the model, " + facts.contextLength());
+                        "--ids: " + ids.length + " tokens exceed the context length of the model, "
+                                + facts.contextLength());
             }
             if (Arrays.stream(ids).allMatch(id -> id >= 0 && id < facts.vocabSize())) {
                 return ids;

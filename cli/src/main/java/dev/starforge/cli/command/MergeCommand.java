@@ -128,7 +128,7 @@ final class MergeCommand implements Callable<Integer> {
     @Option(names = "--json", description = "Print the result as JSON.")
     private boolean json;
 
-    /** Which weights of a base an adapter is added to. */
+    /** Base weights that an adapter is merged into. */
     private enum Onto {
         TRAINED,
         STORED;
@@ -146,7 +146,7 @@ final class MergeCommand implements Callable<Integer> {
         }
     }
 
-    /** A file of settings says where the run is, and where to compute. */
+    /** Takes the run and the device from the configuration file, unless options name them. */
     private void takeSettings() {
         RunConfig config = settings.flags(settings.file(RunConfig.defaults()), List.of());
         place.otherwise(config);
@@ -217,7 +217,7 @@ final class MergeCommand implements Callable<Integer> {
         return 0;
     }
 
-    /** What --format says; else by the name of --out; else as the base is. */
+    /** The format of --format, of the name of --out, or of the base, in this order. */
     private Format target(Path model) {
         boolean named = out != null && out.toString().endsWith(".gguf");
         return format != null
@@ -240,7 +240,7 @@ final class MergeCommand implements Callable<Integer> {
         report.put("proved", true).put("verdict", proof.verdict());
     }
 
-    /** A model whose every weight was trained has nothing to merge: it is written as it is, in the format asked for. */
+    /** Writes a model with all weights trained in the requested format; there is no adapter to merge. */
     private int export(Path checkpoint) throws IOException {
         if (out == null || base != null || onto == Onto.STORED) {
             throw new ParameterException(

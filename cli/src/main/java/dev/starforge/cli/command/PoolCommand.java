@@ -99,7 +99,7 @@ final class PoolCommand implements Callable<Integer> {
             out.flush();
             pool.await();
             return ExitCode.DONE;
-        } catch (IllegalArgumentException unusable) { // an address that others reach, and no key
+        } catch (IllegalArgumentException unusable) { // a reachable address without API keys
             throw new ParameterException(spec.commandLine(), String.valueOf(unusable.getMessage()), unusable);
         }
     }

@@ -155,7 +155,7 @@ final class PullCommand implements Callable<Integer> {
         ReportOutput.print(spec.commandLine().getOut(), report, json);
     }
 
-    /** Rate and time left: a bar on a terminal, elsewhere a line every ten seconds. */
+    /** Prints rate and remaining time: a bar on a terminal, otherwise a line every ten seconds. */
     private static final class Meter {
         private static final double PIPE_SECONDS = 10;
 

@@ -131,7 +131,7 @@ final class QuantizeCommand implements Callable<Integer> {
                                 + ", got " + to));
     }
 
-    /** For people a line of each type instead of all tensors. */
+    /** Prints the report; without --json, only the tensors with a different type. */
     private void print(ObjectNode report) {
         PrintWriter outWriter = spec.commandLine().getOut();
         if (!json) {

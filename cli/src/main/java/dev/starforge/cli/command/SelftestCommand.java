@@ -46,7 +46,7 @@ import tools.jackson.databind.node.ObjectNode;
 final class SelftestCommand implements Callable<Integer> {
     private static final String MODEL = "starcoder2";
 
-    /** A golden folder in small, which the build puts beside this class. */
+    /** Resources with golden results, a subset of the golden folder that the build packages. */
     private static final List<String> FILES = List.of(
             "models/starcoder2/config.json",
             "models/starcoder2/generation_config.json",

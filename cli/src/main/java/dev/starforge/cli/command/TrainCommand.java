@@ -198,7 +198,7 @@ final class TrainCommand implements Callable<Integer> {
         return 0;
     }
 
-    /** The effective settings; of a model that is not here what can be said without it. */
+    /** Prints the effective settings, adapted to the machine if the model is known. */
     private int print(PrintWriter out, RunConfig config, MachineFacts machine, Device like) {
         Optional<ModelSpec> blueprint;
         try {
@@ -221,7 +221,7 @@ final class TrainCommand implements Callable<Integer> {
         return 0;
     }
 
-    /** With --resume and no file, those of the run; with a file, what was fitted to the machine is still the run's. */
+    /** With --resume, the settings of the run; --config overrides those that were not adapted to the machine. */
     private RunConfig settings() {
         RunConfig config = flags.read(RunConfig.defaults());
         if (!continues(config)) {
@@ -245,7 +245,7 @@ final class TrainCommand implements Callable<Integer> {
         return System.console() != null && System.console().isTerminal();
     }
 
-    /** Interrupted before there is anything to save, it leaves nothing. */
+    /** An interrupt before the first step leaves no files. */
     private int train(
             RunConfig config, Preflight preflight, Device device, RunEvents progress, Optional<LiveRun> watched) {
         try (GracefulStop interrupt = new GracefulStop()) {

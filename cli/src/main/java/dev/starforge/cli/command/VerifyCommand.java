@@ -47,7 +47,7 @@ import tools.jackson.databind.node.ObjectNode;
         },
         sortOptions = false)
 final class VerifyCommand implements Callable<Integer> {
-    /** What a report is of, by its section. */
+    /** Labels of the sections of the report. */
     private static final Map<String, String> KINDS = Map.of(
             "models", "model",
             "tokenizers", "tokenizer",
@@ -126,7 +126,7 @@ final class VerifyCommand implements Callable<Integer> {
         return pass ? 0 : 1;
     }
 
-    /** Keeps a report and shows it to a person. */
+    /** Adds a report to the result and prints it unless --json is given. */
     private void add(ObjectNode root, String section, ObjectNode report) {
         ((ArrayNode) root.path(section)).add(report);
         if (!json) {

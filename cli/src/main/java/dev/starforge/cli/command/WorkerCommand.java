@@ -56,17 +56,17 @@ final class WorkerCommand implements Callable<Integer> {
     private int port;
 
     @ArgGroup
-    private Telling telling = new Telling();
+    private CallbackOptions callback = new CallbackOptions();
 
-    static final class Telling {
+    static final class CallbackOptions {
         @Option(names = "--callback-url", paramLabel = "URL", description = "URL to notify when the worker is ready.")
         private URI url;
 
         @Option(names = "--no-callback", description = "No callback is sent (default).")
-        private boolean nobody;
+        private boolean none;
 
-        Optional<URI> listener() {
-            return nobody ? Optional.empty() : Optional.ofNullable(url);
+        Optional<URI> target() {
+            return none ? Optional.empty() : Optional.ofNullable(url);
         }
     }
 
@@ -74,6 +74,6 @@ final class WorkerCommand implements Callable<Integer> {
     public Integer call() {
         TunedModel tuned =
                 TunedModel.of(ModelLocator.find(model, ModelFlags.WANTED), Optional.empty(), ModelFlags::base);
-        return new ModelServer(workerId, tuned, port, options, telling.listener()).run();
+        return new ModelServer(workerId, tuned, port, options, callback.target()).run();
     }
 }

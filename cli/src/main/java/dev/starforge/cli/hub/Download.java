@@ -12,8 +12,8 @@ import java.util.function.LongConsumer;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One file of a repository on its way here. Bytes go to an incomplete file, from where a killed or a broken one left off; it
- * gets its name when it has the hash that the hub told before.
+ * Download of one file of a repository. Bytes go to an incomplete file, which an interrupted download resumes; the file is
+ * renamed when its hash matches the hash in the listing of the hub.
  */
 final class Download {
     private static final int PIECE = 1 << 18;
@@ -27,7 +27,7 @@ final class Download {
     private volatile long heard = System.nanoTime();
     private volatile @Nullable InputStream body;
 
-    /** @param arrived told of bytes; of a negative number where some were thrown away */
+    /** @param arrived receives the number of new bytes, negative if bytes were discarded */
     Download(Hub hub, ModelId id, String commit, HubFile file, Path folder, LongConsumer arrived) {
         this.hub = hub;
         this.id = id;
@@ -37,7 +37,7 @@ final class Download {
         this.arrived = arrived;
     }
 
-    /** Cuts the connection off where the server has been silent for too long; the next attempt goes on from there. */
+    /** Closes the connection if the server has stalled; the next attempt resumes. */
     void cutOffIfStalled() {
         InputStream open = body;
         if (open != null && System.nanoTime() - heard > hub.patience().stall().toNanos()) {
@@ -82,7 +82,7 @@ final class Download {
         }
     }
 
-    /** Until all bytes are here. */
+    /** Downloads until all bytes are received. */
     private void fetch(Path partial) throws IOException {
         int failures = 0;
         while (true) {
@@ -99,7 +99,7 @@ final class Download {
                 attempt(partial, before);
             } catch (IOException failure) {
                 long now = Files.exists(partial) ? Files.size(partial) : 0;
-                failures = now > before ? 1 : failures + 1; // what brings something on is no failure
+                failures = now > before ? 1 : failures + 1; // an attempt that received bytes is not counted
                 hub.waitFor(failures, file.name() + " at byte " + now, failure);
             }
         }

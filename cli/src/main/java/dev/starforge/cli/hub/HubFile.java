@@ -23,7 +23,7 @@ public record HubFile(String name, long size, Hash hash) {
     private static final int LARGEST_POINTER = 1024;
     private static final List<String> PICKLES = List.of(".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle");
 
-    /** @param git whether it is of a git blob, with its length in front */
+    /** @param git true for the SHA-1 of a git blob, false for SHA-256 */
     public record Hash(boolean git, String hex) {}
 
     public HubFile {
@@ -42,22 +42,22 @@ public record HubFile(String name, long size, Hash hash) {
         }
     }
 
-    /** Whether to read it would be to run it. */
+    /** Returns true if loading the file can execute code. */
     public boolean isPickle() {
         return PICKLES.stream().anyMatch(name::endsWith);
     }
 
-    /** Whether it holds weights. */
+    /** Returns true for weight files. */
     public boolean isWeights() {
         return name.endsWith(".safetensors") || name.endsWith(".gguf");
     }
 
-    /** Where it is written until it is whole; its content is part of the name, so that another one begins anew. */
+    /** The file for a partial download. Its name contains the hash, so that another version starts a new download. */
     Path incomplete(Path folder) {
         return folder.resolve(name + "." + hash.hex().substring(0, 12) + ".incomplete");
     }
 
-    /** Whether this is the content. */
+    /** Returns true if the file has this size and hash. */
     boolean matches(Path file) throws IOException {
         return Files.size(file) == size && hex(file).equals(hash.hex());
     }
@@ -78,7 +78,7 @@ public record HubFile(String name, long size, Hash hash) {
         }
     }
 
-    /** Whether git left a note here of a large file instead of the file. */
+    /** Returns true if the content is a Git LFS pointer. */
     public static boolean isLfsPointer(Path file) throws IOException {
         if (Files.size(file) > LARGEST_POINTER) {
             return false;

@@ -5,7 +5,7 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * A model as a hub names it, {@code OWNER/NAME[@REVISION]}. It becomes part of paths and addresses, so nothing in it may lead elsewhere.
+ * Name of a model on a hub, {@code OWNER/NAME[@REVISION]}. It becomes part of paths and URLs, so its characters are restricted.
  *
  * @param repo {@code OWNER/NAME}
  * @param revision a branch, a tag or a commit
@@ -16,7 +16,7 @@ public record ModelId(String repo, String revision) {
     private static final String WORD = "[A-Za-z0-9_][A-Za-z0-9._-]{0,95}";
     private static final Pattern FORM = Pattern.compile("(" + WORD + "/" + WORD + ")(?:@(" + WORD + "))?");
 
-    /** Of what a person wrote; empty where it cannot be one. */
+    /** Parses a name; empty if it is not a model id. */
     public static Optional<ModelId> parse(String text) {
         Matcher form = FORM.matcher(text);
         return form.matches() && !text.contains("..")
@@ -24,7 +24,7 @@ public record ModelId(String repo, String revision) {
                 : Optional.empty();
     }
 
-    /** As a person writes it. */
+    /** {@code OWNER/NAME}, with the revision unless it is main. */
     @Override
     public String toString() {
         return revision.equals(MAIN) ? repo : repo + "@" + revision;

@@ -13,23 +13,22 @@ import java.util.Optional;
 import java.util.stream.Stream;
 
 /**
- * The models that are kept on this machine by their names: {@code OWNER/NAME[@REVISION]} is a folder of the store, as is what
- * somebody puts there, and a {@code .gguf} file may have its name without the ending. HF's cache is read, too, and never
- * written: its layout belongs to HF's own tools.
+ * The models on this machine by name. {@code OWNER/NAME[@REVISION]} is a folder of the store; users can add folders and {@code
+ * .gguf} files, which are found without their extension. The HF cache is read, but never written: HF's tools own its layout.
  *
  * @param root of the store
- * @param caches of HF's tools, which may not be there
+ * @param caches of HF's tools; they may not exist
  */
 public record ModelStore(Path root, List<Path> caches) {
-    /** A model that is kept here. */
+    /** A model in the store. */
     public record Kept(String name, Path path, long bytes, boolean complete) {}
 
-    /** Where a model of this name is pulled to. */
+    /** The folder that a model is pulled to. */
     public Path place(ModelId id) {
         return root.resolve(id.toString());
     }
 
-    /** Where a name is looked for, in order. */
+    /** The paths that are searched for a name, in order. */
     public List<Path> places(String name) {
         List<Path> places = new ArrayList<>(List.of(root.resolve(name)));
         ModelId.parse(name).ifPresent(id -> caches.forEach(cache -> places.add(repository(cache, id))));
@@ -40,7 +39,7 @@ public record ModelStore(Path root, List<Path> caches) {
         return cache.resolve("models--" + id.repo().replace("/", "--"));
     }
 
-    /** The folder or the file of a name. */
+    /** The folder or file of a model, if it exists. */
     public Optional<Path> find(String name) {
         if (!isPlain(name)) {
             return Optional.empty();
@@ -55,7 +54,7 @@ public record ModelStore(Path root, List<Path> caches) {
                 : ModelId.parse(name).flatMap(this::cached);
     }
 
-    /** A name must not lead out of the store. */
+    /** Rejects names that point outside the store. */
     private boolean isPlain(String name) {
         return !name.isEmpty()
                 && Path.of(name).getNameCount() <= 2
@@ -83,7 +82,7 @@ public record ModelStore(Path root, List<Path> caches) {
         return Optional.empty();
     }
 
-    /** A folder that holds nothing but one GGUF file stands for that. */
+    /** Returns the GGUF file of a folder that has exactly one and no config.json. */
     private static Path model(Path folder) {
         if (!Files.isDirectory(folder) || Files.exists(folder.resolve("config.json"))) {
             return folder;
@@ -97,7 +96,7 @@ public record ModelStore(Path root, List<Path> caches) {
         }
     }
 
-    /** All that is kept, by name; what HF's cache has is not ours to list or remove. */
+    /** The models of the store by name, without those of the HF cache. */
     public List<Kept> list() {
         List<Kept> kept = new ArrayList<>();
         for (Path first : children(root)) {
@@ -129,7 +128,7 @@ public record ModelStore(Path root, List<Path> caches) {
         return new Kept(name, path, bytes, complete);
     }
 
-    /** Removes a model, and its owner's folder where it was the last; returns the bytes that it took. */
+    /** Removes a model, and the folder of its owner if it is empty; returns the bytes freed. */
     public long remove(String name) throws IOException {
         Path path = Files.exists(root.resolve(name)) ? root.resolve(name) : root.resolve(name + ".gguf");
         Kept kept = list().stream()

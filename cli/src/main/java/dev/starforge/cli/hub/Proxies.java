@@ -13,8 +13,8 @@ import java.util.function.Function;
 import java.util.stream.Stream;
 
 /**
- * The proxies that the environment names, as curl and HF's tools read it: {@code HTTPS_PROXY}, {@code HTTP_PROXY}, {@code
- * ALL_PROXY} and {@code NO_PROXY}, each in small letters, too. Where it names none, Java's own settings hold.
+ * Proxies of the environment, as in curl: {@code HTTPS_PROXY}, {@code HTTP_PROXY}, {@code ALL_PROXY} and {@code NO_PROXY},
+ * also in lower case. Without any of them, Java's settings apply.
  */
 public final class Proxies extends ProxySelector {
     private final Function<String, Optional<String>> variables;

@@ -17,14 +17,14 @@ import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicLong;
 
 /**
- * Fetches a model: what is wanted of its files, several at a time, each checked. Nothing is fetched before it is known that
- * all of it is wanted, safe to read and has room.
+ * Downloads the files of a model, several at a time, and verifies their hashes. Before the first download it checks that no
+ * selected file is a pickle and that the disk has enough space.
  */
 public final class Pull {
     private static final int AT_ONCE = 4;
     private static final long TICK_MILLIS = 200;
 
-    /** What a model is, without other programs' weights; in the uppermost folder only. */
+    /** Default file patterns: weights, configuration and tokenizer in the top-level folder. */
     private static final List<String> USUAL = List.of(
             "*.safetensors", "*.gguf", "*.json", "*.jinja", "*.txt", "tokenizer.model", "README.md", "LICENSE*");
 
@@ -32,19 +32,19 @@ public final class Pull {
     private final ModelId id;
     private final List<String> include;
 
-    /** Told several times a second, of bytes. */
+    /** Receives the progress in bytes several times a second. */
     public interface Progress {
         void at(long done, long total);
     }
 
-    /** @param include globs of what to fetch; the usual files of a model where it is empty */
+    /** @param include globs of the files to download; if empty, the default patterns */
     public Pull(Hub hub, ModelId id, List<String> include) {
         this.hub = hub;
         this.id = id;
         this.include = List.copyOf(include);
     }
 
-    /** The files to fetch, and where they are now. */
+    /** Lists the files to download. */
     public PulledModel wanted() {
         Hub.Listing listing = hub.list(id);
         List<HubFile> wanted = listing.files().stream().filter(this::isIncluded).toList();
@@ -91,7 +91,7 @@ public final class Pull {
         });
     }
 
-    /** Fetches what is not there yet. */
+    /** Downloads the files that are missing in the folder. */
     public void fetch(PulledModel model, Path folder, Progress progress) throws IOException {
         Files.createDirectories(folder);
         List<HubFile> missing = new ArrayList<>();

@@ -13,7 +13,7 @@ import tools.jackson.databind.SerializationFeature;
 import tools.jackson.databind.json.JsonMapper;
 import tools.jackson.databind.node.ObjectNode;
 
-/** What was fetched, from where, and the hashes that it has: the manifest of a folder. */
+/** Manifest of a downloaded model: its origin, files and hashes. */
 public record PulledModel(ModelId id, String endpoint, String commit, List<HubFile> files) {
     /** The manifest's name in the folder. */
     public static final String FILE = ".pulled.json";
@@ -44,7 +44,7 @@ public record PulledModel(ModelId id, String endpoint, String commit, List<HubFi
         Files.move(partial, folder.resolve(FILE), StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
     }
 
-    /** Of a folder; empty where nothing was fetched into it, or not all of it yet. */
+    /** Reads the manifest of a folder; empty if the download is missing or incomplete. */
     public static Optional<PulledModel> read(Path folder) {
         Path file = folder.resolve(FILE);
         if (!Files.isRegularFile(file)) {
@@ -73,7 +73,7 @@ public record PulledModel(ModelId id, String endpoint, String commit, List<HubFi
         }
     }
 
-    /** Whether a folder has all of it, with the same content. */
+    /** Returns true if the folder has all files with the same content. */
     public boolean isIn(Path folder) throws IOException {
         for (HubFile file : files) {
             Path there = folder.resolve(file.name());

@@ -6,11 +6,11 @@ import dev.starforge.model.lora.LoraAdapter;
 import java.io.PrintWriter;
 import java.nio.file.Path;
 
-/** What commands say that put an adapter on a base as its file has it. */
+/** A note of commands that apply an adapter to the base as stored. */
 public final class AdapterNote {
     private AdapterNote() {}
 
-    /** Says so if the adapter was trained on a quantized base, which `eval` and `merge` then take. */
+    /** Prints a note if the adapter was trained on a quantized base. {@code eval} and {@code merge} use that base. */
     public static void noteBase(Path adapter, PrintWriter err) {
         Quantization trainedOn = LoraAdapter.trainedOn(adapter);
         if (!trainedOn.equals(Quantization.NONE)) {

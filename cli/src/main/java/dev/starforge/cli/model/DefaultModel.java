@@ -8,14 +8,14 @@ import java.util.Optional;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
-/** Which model is meant where none is named: the one that was tuned on the repository around here, else the one that ships. */
+/** The model of a command without a MODEL: the one tuned on the enclosing repository, otherwise the embedded one. */
 public final class DefaultModel {
-    /** Where {@code tune} writes, in the repository that it reads. */
+    /** Output folder of {@code tune} in the repository. */
     public static final String FOLDER = ".starforge";
 
     private DefaultModel() {}
 
-    /** The name that was given, or the one that stands for it; says which. */
+    /** Returns the given name, or the default model, which it prints to {@code err}. */
     public static String of(@Nullable String given, Path here, PrintWriter err) {
         if (given != null) {
             return given;

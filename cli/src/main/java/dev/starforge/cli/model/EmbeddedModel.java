@@ -10,8 +10,8 @@ import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 
 /**
- * The base model that ships inside the program, so that everything can be tried with nothing at hand. Weights are mapped
- * from a file, so it is unpacked once, under its hash: another version of the program has a file of its own.
+ * The base model embedded in the program. Weights are mapped from a file, so it is unpacked once to a file whose name contains
+ * its hash; each version of the program has its own file.
  */
 public final class EmbeddedModel {
     public static final String NAME = "nano";
@@ -23,7 +23,7 @@ public final class EmbeddedModel {
 
     private EmbeddedModel() {}
 
-    /** The file, unpacked where it is not yet. */
+    /** Returns the unpacked file. */
     static Path file() {
         return file(Environment.system().home());
     }

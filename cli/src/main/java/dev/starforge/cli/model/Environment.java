@@ -17,9 +17,9 @@ import java.util.Optional;
 import java.util.TreeSet;
 
 /**
- * What the environment says of models: where they are kept, and how to reach the hub. Names that HF's tools have are theirs.
+ * Environment variables for the model store and the hub. Variables of HF's tools have the same meaning.
  *
- * @param user the user's own folder
+ * @param user the home directory of the user
  */
 public record Environment(Map<String, String> variables, Path user) {
     public static Environment system() {
@@ -30,7 +30,7 @@ public record Environment(Map<String, String> variables, Path user) {
         return Optional.ofNullable(variables.get(name)).filter(value -> !value.isBlank());
     }
 
-    /** Where all that we keep for a user is. */
+    /** The data folder of the user. */
     public Path home() {
         return variable("STARFORGE_HOME").map(Path::of).orElse(user.resolve(Path.of(".local", "share", "starforge")));
     }
@@ -52,14 +52,14 @@ public record Environment(Map<String, String> variables, Path user) {
         }
     }
 
-    /** Whether the network is not to be used. */
+    /** Returns true if the network must not be used. */
     public boolean offline() {
         return variable("HF_HUB_OFFLINE")
                 .filter(value -> List.of("1", "true", "yes", "on").contains(value.toLowerCase(Locale.ROOT)))
                 .isPresent();
     }
 
-    /** From {@code HF_TOKEN}, or the file that {@code hf auth login} writes. */
+    /** The token of {@code HF_TOKEN}, or of the file that {@code hf auth login} writes. */
     public Optional<String> token() {
         if (variable("HF_TOKEN").isPresent()) {
             return variable("HF_TOKEN").map(String::strip);
@@ -78,7 +78,7 @@ public record Environment(Map<String, String> variables, Path user) {
         }
     }
 
-    /** Variables that are set and steer other programs of this kind: what there is here instead, a sentence each. */
+    /** Notes on variables that are set for similar programs and ignored by this one. */
     public List<String> unheeded() {
         List<String> notes = new ArrayList<>();
         for (String name : new TreeSet<>(variables.keySet())) {

@@ -10,17 +10,17 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Where a model that was named is: a path, or a name in the store or in HF's cache. */
+/** Finds models by path, or by name in the store and the HF cache. */
 public final class ModelLocator {
     private ModelLocator() {}
 
-    /** A model with all its weights: what was named, or the best state of a run that trained every weight. */
+    /** Finds a complete model: the named one, or the best checkpoint of a run that trained all weights. */
     public static Path find(String name) {
         Path place = find(name, "Expected a folder with config.json and safetensors, a .gguf file, or `scratch`");
         return TunedModel.whole(place);
     }
 
-    /** The same; {@code expected} is a sentence on what else could be named. */
+    /** Finds a model; {@code expected} ends the error message if there is none. */
     public static Path find(String name, String expected) {
         return find(name, expected, Environment.system().store());
     }

@@ -13,7 +13,7 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /**
- * What {@code ollama create NAME -f Modelfile} takes: the file, how the model is asked, and which tokens end a text. A chat
+ * Modelfile for {@code ollama create NAME -f Modelfile}: the GGUF file, the prompt template and the stop tokens. A chat
  * template is in the GGUF file, where Ollama finds it; a model without one continues, and fills in by its own tokens where a
  * request has a suffix.
  */
@@ -52,7 +52,7 @@ public final class Modelfile {
                 .orElse("{{ .Prompt }}");
     }
 
-    /** Llama's vocabularies put a space before a word, which is part of their tokens. */
+    /** Llama tokenizers add a space before words; the markers are spelled with spaces. */
     private static String fill(FimMarkers markers) {
         return markers.spaced()
                 ? "<PRE> {{ .Prompt }} <SUF>{{ .Suffix }} <MID>"

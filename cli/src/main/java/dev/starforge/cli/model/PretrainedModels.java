@@ -8,7 +8,7 @@ import dev.starforge.train.text.Tokenizers;
 import java.nio.file.Path;
 import java.util.Optional;
 
-/** Where the models are that are trained; one that is missing is an error that says how to get one. */
+/** Finds the models for training. The error for a missing model describes how to download one. */
 public final class PretrainedModels implements Preflight.Models {
     @Override
     public Path find(String name) {

@@ -8,13 +8,13 @@ import java.util.List;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
-/** The API keys in a file, one a line. */
+/** Reads API keys from a file, one per line. */
 public final class ApiKeys {
     private ApiKeys() {}
 
     /**
-     * @param setting that names the file
-     * @param wrong makes an error of a message; a file that was named must have a key
+     * @param setting the option or key that names the file, for error messages
+     * @param wrong creates the exception; also used if the file has no key
      */
     public static List<String> read(
             String setting, @Nullable Path file, Function<String, ? extends RuntimeException> wrong) {

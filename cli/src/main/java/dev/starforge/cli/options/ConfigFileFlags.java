@@ -6,7 +6,7 @@ import java.util.ArrayList;
 import java.util.List;
 import picocli.CommandLine.Option;
 
-/** The flags of every command that takes settings: their file, and what is changed of it. */
+/** Options for settings: the configuration file and single settings. */
 public final class ConfigFileFlags {
     @Option(
             names = "--config",
@@ -26,12 +26,12 @@ public final class ConfigFileFlags {
         return file != null;
     }
 
-    /** Defaults with the settings of the file, if there is one. */
+    /** Applies the configuration file, if given. */
     public RunConfig file(RunConfig defaults) {
         return file == null ? defaults : defaults.with(file);
     }
 
-    /** Settings with those of {@code --set}, and then those of other flags. */
+    /** Applies {@code --set}, then the settings of other options. */
     public RunConfig flags(RunConfig config, List<String> others) {
         return config.set(assignments).set(others);
     }

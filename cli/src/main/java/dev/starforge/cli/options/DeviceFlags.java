@@ -16,7 +16,7 @@ import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.Spec;
 
-/** The flags of every command that computes: where, and how. */
+/** Options of commands that run a model: device, types and precision. */
 public final class DeviceFlags {
     @Spec(Spec.Target.MIXEE)
     private CommandSpec command;
@@ -66,7 +66,7 @@ public final class DeviceFlags {
                     + " rounds them to int8 for generation, as llama.cpp does; other commands are always exact.")
     private boolean exact;
 
-    /** A device that was opened, and why this one. */
+    /** An open device and the reason for its selection. */
     public record Opened(Device device, Selection selection) implements AutoCloseable {
         @Override
         public void close() {
@@ -118,7 +118,7 @@ public final class DeviceFlags {
         }
     }
 
-    /** How weights are kept, if they are not kept as stored. */
+    /** Weight type in memory; empty for the stored type. */
     private record Storage(Optional<DType> converted) {
         private static final Storage AS_STORED = new Storage(Optional.empty());
 
@@ -141,21 +141,18 @@ public final class DeviceFlags {
         }
     }
 
-    /**
-     * For those who use a model: weights as they are stored, a cache of 16 bits, and products as fast as the quality of the
-     * weights allows, unless a flag says otherwise.
-     */
+    /** Precision for generation. Default: stored weights, a 16-bit KV cache and int8 activations for quantized weights. */
     public Precision precision() {
         DType cache = compute == DType.F32 ? DType.F16 : compute;
         return precision(Storage.AS_STORED, cache).withInt8Activations(!exact);
     }
 
-    /** For those who compare it: weights and cache in the type it computes in unless a flag says otherwise. */
+    /** Precision for comparisons. Default: weights and KV cache in the compute type. */
     public Precision convertedPrecision() {
         return precision(new Storage(Optional.of(compute)), compute);
     }
 
-    /** For commands that keep no keys and values. */
+    /** Rejects --kv-dtype for commands without a KV cache. */
     public void refuseKv() {
         if (kv != null) {
             throw new CommandLine.ParameterException(

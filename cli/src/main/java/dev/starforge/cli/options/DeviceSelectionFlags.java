@@ -15,7 +15,7 @@ import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.ParseResult;
 import picocli.CommandLine.Spec;
 
-/** The flags that say where to compute, for commands in which how is not a matter of choice. */
+/** Options that select the device and its threads. */
 public final class DeviceSelectionFlags {
     private static final int MOST_THREADS = 1024;
 
@@ -68,7 +68,7 @@ public final class DeviceSelectionFlags {
                     + " instructions; kernels are compiled for compute capability 8.0).")
     private Set<String> hiddenGpuFeatures = Set.of();
 
-    /** Takes from settings what no flag says. */
+    /** Takes settings for options that are not given. */
     public void otherwise(RunConfig config) {
         ParseResult given = command.commandLine().getParseResult();
         name = given.hasMatchedOption("--device") ? name : config.device();
@@ -76,7 +76,7 @@ public final class DeviceSelectionFlags {
         threads = given.hasMatchedOption("--threads") ? threads : config.threads();
     }
 
-    /** Takes both from a flag that says them at once. */
+    /** Sets device and index from an option that implies both. */
     void force(String flag, String device, int number) {
         for (String other : List.of("--device", "--device-index")) {
             if (command.commandLine().getParseResult().hasMatchedOption(other)) {
@@ -95,7 +95,7 @@ public final class DeviceSelectionFlags {
         return choose(name, command.commandLine());
     }
 
-    /** The device of a name; one that is not there on this machine is another kind of error than one that is nowhere. */
+    /** Selects a device by name. Unknown names are usage errors; missing devices are failures. */
     public static Selection choose(String name, CommandLine command) {
         List<String> known = Stream.concat(
                         Stream.of("auto", "mps"), Selection.backends().stream().map(Backend::name))
@@ -107,7 +107,7 @@ public final class DeviceSelectionFlags {
         return Selection.choose(ours(name, command));
     }
 
-    /** A device by our name: PyTorch says mps where we say metal, and Apple's Accelerate has given way to the CPU device. */
+    /** Maps PyTorch's mps to metal, and rejects accelerate. */
     static String ours(String name, CommandLine command) {
         if (name.equals("accelerate")) {
             throw new ParameterException(command, "--device accelerate: not supported; use --device cpu");
@@ -115,7 +115,7 @@ public final class DeviceSelectionFlags {
         return name.equals("mps") ? "metal" : name;
     }
 
-    /** The same as the setting {@code device.force} has it. */
+    /** The value of the setting {@code device.force} for a device name. */
     public static String setting(String name, CommandLine command) {
         return name.equals("auto") ? "null" : ours(name, command);
     }
@@ -128,7 +128,7 @@ public final class DeviceSelectionFlags {
                 .open(new DeviceOptions(index, threads, DeviceFlags.kernelCache(), hidden(selection)));
     }
 
-    /** What the chosen device does without; flags that are for another kind are refused, not ignored. */
+    /** Features that the device must not use. Options for another kind of device are rejected. */
     private Set<String> hidden(Selection selection) {
         String device = selection.backend().name();
         requireKind("--no-machine-code", noMachineCode, "cpu", device);

@@ -12,7 +12,7 @@ import picocli.CommandLine.Option;
 import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Spec;
 
-/** The flags of every command that loads a model: what goes with the one that was named. */
+/** Options of commands that load a model: adapter and base. */
 public final class ModelFlags {
     /** The kinds of models that a command accepts, for the description of its MODEL parameter. */
     public static final String KINDS =
@@ -41,7 +41,7 @@ public final class ModelFlags {
             description = "Base model, if MODEL is an adapter or a run. Default: the base named in the adapter.")
     private String base;
 
-    /** What a name stands for; says so where it is not the model itself. */
+    /** Finds a model with its adapter, and prints their location if the name is not the model itself. */
     public TunedModel find(String name) {
         TunedModel found = TunedModel.of(ModelLocator.find(name, WANTED), Optional.ofNullable(base), ModelFlags::base);
         PrintWriter err = command.commandLine().getErr();
@@ -64,12 +64,12 @@ public final class ModelFlags {
         return found;
     }
 
-    /** The base of an adapter, by its name. */
+    /** Finds the base of an adapter. */
     public static Path base(String name) {
         return ModelLocator.find(name, "Give it with --base MODEL");
     }
 
-    /** Says what a name was found to stand for. */
+    /** Prints how a name was resolved. */
     public static TunedModel describe(TunedModel found, PrintWriter err) {
         if (!found.route().isEmpty()) {
             err.println("model: " + Escaped.of(found.route()));

@@ -6,11 +6,11 @@ import java.nio.file.Path;
 import picocli.CommandLine;
 import picocli.CommandLine.ParameterException;
 
-/** Where a command is to write, looked at before any work is done. */
+/** Checks output paths before a command starts. */
 public final class OutputPath {
     private OutputPath() {}
 
-    /** Refuses what is there already, and a folder that is not: nothing is written over, and no folder is made by the way. */
+    /** Rejects a path that exists, or whose parent folder does not. */
     public static void require(String flag, Path out, CommandLine command) {
         if (Files.exists(out, LinkOption.NOFOLLOW_LINKS)) {
             throw new ParameterException(command, flag + " " + out + " already exists");

@@ -10,7 +10,7 @@ import picocli.CommandLine.Option;
 import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Spec;
 
-/** What {@code worker} and {@code serve} have in common: how a model is served. */
+/** Common options of {@code worker} and {@code serve}. */
 public final class ServingFlags {
     @Spec(Spec.Target.MIXEE)
     private CommandSpec command;
@@ -132,7 +132,7 @@ public final class ServingFlags {
         return verbose ? LogLevel.DEBUG : level;
     }
 
-    /** Bytes that a flag says, or none. */
+    /** Bytes of --kv-memory; 0 if it is not given. */
     public long kvBytes() {
         if (kvMemory == null) {
             return 0;
@@ -154,7 +154,7 @@ public final class ServingFlags {
         return maxAdapters != null ? maxAdapters : Math.max(adapters.size(), adapterRoot == null ? 0 : 8);
     }
 
-    /** Everything that can be said of the flags alone. */
+    /** Validates the options. */
     public void check(int port) {
         if (port < 0 || port > 65_535) {
             throw wrong("--port: expected 0 to 65535, got " + port);

@@ -10,7 +10,7 @@ import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.Spec;
 
-/** The flags of every command that trains or measures: the settings, and short forms of some. */
+/** Options of commands that train or evaluate: settings and short forms for some of them. */
 public final class TrainConfigFlags {
     @Spec(Spec.Target.MIXEE)
     private CommandSpec command;
@@ -46,12 +46,12 @@ public final class TrainConfigFlags {
                     + " device.force=NAME.")
     private String device;
 
-    /** The settings with all flags applied, on top of the file or of {@code otherwise}. */
+    /** Applies all options to the configuration file, or to {@code otherwise} without one. */
     public RunConfig read(RunConfig otherwise) {
         return read(otherwise, settings -> settings);
     }
 
-    /** The same, where the settings of a file are changed before those of flags are applied. */
+    /** As {@link #read(RunConfig)}; {@code ofFile} changes the settings of the file before options apply. */
     public RunConfig read(RunConfig otherwise, UnaryOperator<RunConfig> ofFile) {
         List<String> all = new ArrayList<>();
         add(all, "data.path", dataset);

@@ -6,7 +6,7 @@ import java.io.PrintWriter;
 import java.util.Locale;
 import java.util.function.LongSupplier;
 
-/** The stages of a dataset: a bar with rate and time left on a terminal; in a pipe a line a stage, and one every ten seconds. */
+/** Prints the stages of a dataset: a progress bar on a terminal, otherwise a line per stage and every ten seconds. */
 public final class DatasetProgress implements BuildProgress {
     private static final long REDRAW = 100_000_000;
     private static final long REPEAT = 10_000_000_000L;
@@ -52,7 +52,7 @@ public final class DatasetProgress implements BuildProgress {
         bar.print(text);
     }
 
-    /** Leaves the terminal as it was. */
+    /** Removes the progress bar. */
     public void finish() {
         bar.clear();
     }

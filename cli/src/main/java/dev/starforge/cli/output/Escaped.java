@@ -1,6 +1,6 @@
 package dev.starforge.cli.output;
 
-/** Text for one line of a terminal: what would end the line or steer the terminal is shown as an escape. */
+/** Escapes line breaks and control characters for output on one line of a terminal. */
 public final class Escaped {
     private Escaped() {}
 

@@ -9,9 +9,9 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.function.IntPredicate;
 
-/** Collects what a model generates, shows it as it comes, and ends it at a stop id or a stop string. */
+/** Collects and prints generated tokens, and stops at a stop token or stop string. */
 public final class GeneratedText implements IntPredicate {
-    /** What is shown as it comes. */
+    /** Output during generation. */
     public enum Display {
         TEXT,
         IDS,
@@ -41,7 +41,7 @@ public final class GeneratedText implements IntPredicate {
         this.continuation = continuation;
     }
 
-    /** Takes a token; returns whether more are wanted. */
+    /** Adds a token. Returns false to stop the generation. */
     @Override
     public boolean test(int id) {
         ids.add(id);
@@ -63,7 +63,7 @@ public final class GeneratedText implements IntPredicate {
         return readable && reason == StopReason.MAX_TOKENS;
     }
 
-    /** No more tokens come. */
+    /** Prints pending text at the end of the generation. */
     public void finish() {
         String rest = continuation.map(Continuation::finish).orElse("");
         if (stopSequence().isPresent()) {
@@ -82,7 +82,7 @@ public final class GeneratedText implements IntPredicate {
         return ids;
     }
 
-    /** The text, where there is a tokenizer. */
+    /** The generated text, if there is a tokenizer. */
     public Optional<String> text() {
         return continuation.map(Continuation::text);
     }

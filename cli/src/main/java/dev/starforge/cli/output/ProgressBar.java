@@ -2,7 +2,7 @@ package dev.starforge.cli.output;
 
 import java.io.PrintWriter;
 
-/** A bar on the last line of a terminal, below the lines that were printed; in a pipe there are lines alone. */
+/** A progress bar on the last line of a terminal. Without a terminal only lines are printed. */
 public final class ProgressBar {
     private static final int WIDTH = 30;
     private static final String CLEAR = "\r\u001b[K";
@@ -19,7 +19,7 @@ public final class ProgressBar {
         return terminal;
     }
 
-    /** Redraws the bar; its length is not known where {@code total} is 0. */
+    /** Redraws the bar; {@code total} 0 means unknown. */
     public void draw(String stage, long done, long total, String text) {
         int filled = (int) (WIDTH * done / Math.max(1, total));
         String line = total == 0
@@ -37,7 +37,7 @@ public final class ProgressBar {
         out.flush();
     }
 
-    /** Leaves the terminal as it was. */
+    /** Removes the bar. */
     public void clear() {
         if (terminal) {
             out.print(CLEAR);

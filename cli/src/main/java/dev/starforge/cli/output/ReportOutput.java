@@ -4,7 +4,7 @@ import dev.starforge.text.json.Jackson;
 import java.io.PrintWriter;
 import tools.jackson.databind.node.ObjectNode;
 
-/** A report of a command: JSON for machines, a line for each field for people. */
+/** Prints the report of a command as JSON, or one line per field. */
 public final class ReportOutput {
     private ReportOutput() {}
 

@@ -4,14 +4,14 @@ import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Proxy;
 
 /**
- * Ctrl-C that does not end the program. The JDK's only way to a signal is {@code sun.misc.Signal}, which compilers warn
- * about whatever one says, so it is called by reflection; where it is missing, Ctrl-C ends the program as usual.
+ * Handles SIGINT without exiting. Uses {@code sun.misc.Signal} by reflection, since javac warns about it unconditionally. If the
+ * class is missing, Ctrl-C exits as usual.
  */
 public final class CtrlC implements AutoCloseable {
     private volatile boolean came;
     private AutoCloseable restore = () -> {};
 
-    /** One that nobody can press. */
+    /** Returns an instance that never receives a signal. */
     static CtrlC none() {
         return new CtrlC();
     }
@@ -38,7 +38,7 @@ public final class CtrlC implements AutoCloseable {
         return watched;
     }
 
-    /** Whether it was pressed since {@link #forget}. */
+    /** Returns true if Ctrl-C was pressed since {@link #forget}. */
     public boolean came() {
         return came;
     }

@@ -11,17 +11,17 @@ import java.io.IOException;
 import java.util.Map;
 import picocli.CommandLine.Model.UsageMessageSpec;
 
-/** How the program ends, the same for the same kind of end in every command; {@code doctor} alone has three answers of its own. */
+/** Exit codes of all commands except {@code doctor}, which has its own. */
 public final class ExitCode {
     public static final int DONE = 0;
 
-    /** A file is missing or broken, a device is, a proof does not hold: what was asked for could not be done. */
+    /** The command failed, e.g. because of a missing or invalid file, a device or a failed comparison. */
     public static final int FAILED = 1;
 
-    /** A command, a flag or a setting that does not exist or has no such value: it cannot be done as it was asked for. */
+    /** Invalid command, option or setting. */
     public static final int WRONG_USE = 2;
 
-    /** As the shell has it for a process that SIGINT ended, 128 + 2; for SIGTERM the JVM says 143. */
+    /** SIGINT, 128 + 2; for SIGTERM the JVM exits with 143. */
     public static final int INTERRUPTED = 130;
 
     private ExitCode() {}
@@ -43,7 +43,7 @@ public final class ExitCode {
         };
     }
 
-    /** Whether somebody foresaw it; anything else is a defect of ours. */
+    /** Returns true for expected failures; other exceptions are defects. */
     public static boolean foreseen(Exception failure) {
         return switch (failure) {
             case ConfigException _,

@@ -13,8 +13,8 @@ import java.util.OptionalLong;
 import java.util.stream.Stream;
 
 /**
- * The programs that an evaluation asks: a child with grammars, and {@code xz} where it is on the path. A library for xz would
- * be one more dependency for a figure that only gives the scale; the program is on nearly every Unix.
+ * External programs of the evaluation: a child process with tree-sitter grammars, and {@code xz} if it is on the path. The
+ * program avoids a dependency for a baseline metric.
  */
 public final class ExternalTools implements Evaluation.Tools, AutoCloseable {
     private final Path temporary;
@@ -55,7 +55,7 @@ public final class ExternalTools implements Evaluation.Tools, AutoCloseable {
         }
     }
 
-    /** A compressor that ends early says so by its exit code. */
+    /** Writes the input. A compressor that exits early is detected by its exit code. */
     private static void feed(Process process, byte[] text) {
         try (OutputStream in = process.getOutputStream()) {
             in.write(text);

@@ -4,8 +4,8 @@ import java.util.concurrent.CountDownLatch;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Ctrl-C and the like while a command has something to bring in order. The program ends when this is closed: until then the
- * work is asked to stop, or, before it can be asked, its thread is interrupted, so that what it reads or writes ends.
+ * Stops a command on a signal such as Ctrl-C and delays the exit until {@link #close}. On a signal it runs the stop action; before
+ * one is set, it interrupts the thread of the command.
  */
 public final class GracefulStop implements AutoCloseable {
     private final CountDownLatch over = new CountDownLatch(1);
@@ -36,7 +36,7 @@ public final class GracefulStop implements AutoCloseable {
         }
     }
 
-    /** From now on a signal asks for this; one that has come already does so at once. */
+    /** Sets the stop action, and runs it at once if a signal was already received. */
     public synchronized void onSignal(Runnable action) {
         stop = action;
         if (came) {
@@ -45,7 +45,7 @@ public final class GracefulStop implements AutoCloseable {
         }
     }
 
-    /** Whether a signal came before there was anything to ask. */
+    /** Returns true if a signal was received before a stop action was set. */
     public synchronized boolean cameEarly() {
         return cameEarly && stop == null;
     }
@@ -56,7 +56,7 @@ public final class GracefulStop implements AutoCloseable {
         try {
             Runtime.getRuntime().removeShutdownHook(hook);
         } catch (IllegalStateException ending) {
-            return; // the hook is running, and stays
+            return; // the JVM is shutting down
         }
     }
 }

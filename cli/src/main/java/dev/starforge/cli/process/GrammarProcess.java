@@ -6,11 +6,11 @@ import java.net.URISyntaxException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 
-/** Starts the process that knows grammars: they are native code, and it is the only one of ours with native access for them. */
+/** Starts the child process with tree-sitter grammars, which isolates their native code. */
 public final class GrammarProcess {
     private GrammarProcess() {}
 
-    /** @param temporary where it unpacks its libraries; a folder that is there when it starts */
+    /** @param temporary existing folder for the unpacked native libraries */
     public static ParserStarter starter(Path temporary) {
         String path = grammarPath();
         return () -> new ProcessBuilder(
@@ -28,7 +28,7 @@ public final class GrammarProcess {
                 .start();
     }
 
-    /** Beside our own jar in an installation; on the class path in a test. */
+    /** The grammar folder beside this jar in an installation; the class path in tests. */
     private static String grammarPath() {
         try {
             Path own = Path.of(GrammarProcess.class

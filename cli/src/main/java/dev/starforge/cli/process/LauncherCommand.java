@@ -5,13 +5,13 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 
-/** How this program was started, to start it again: the same Java, its options and its modules, or in a test its class path. */
+/** The command line to start this program again: the same Java, options and module path, or class path in tests. */
 public final class LauncherCommand {
     private static final String MAIN_CLASS = "dev.starforge.cli.Main";
 
     private LauncherCommand() {}
 
-    /** The command line without a command. */
+    /** The command line without arguments of the program. */
     public static List<String> command() {
         List<String> command = new ArrayList<>();
         command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());

@@ -6,10 +6,7 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.OptionalLong;
 
-/**
- * What the system counts as this process's memory, now and at most: everything, not just what tensors take. Linux says so
- * in a file; elsewhere both are empty.
- */
+/** Resident memory of this process, current and peak. Empty on systems other than Linux. */
 public record ProcessMemory(OptionalLong resident, OptionalLong peak) {
     private static final Path STATUS = Path.of("/proc/self/status");
 

@@ -15,8 +15,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 
 /**
- * What Ctrl-C means while something is being written. The work that asks ends by itself and clears up; work that does not
- * ask in time is cleared up after while it still runs, and ends with the process.
+ * Removes partial output on Ctrl-C. Work that calls {@link #check} stops with an exception and cleans up; if it does not stop in
+ * time, the shutdown hook cleans up while it still runs.
  */
 public final class ShutdownCleanup implements AutoCloseable {
     private static final int ATTEMPTS = 20;
@@ -30,7 +30,7 @@ public final class ShutdownCleanup implements AutoCloseable {
     private volatile boolean wanted;
     private volatile boolean finished;
 
-    /** The work ended because it was told to. */
+    /** Thrown by {@link #check} after an interrupt. */
     public static final class Interrupted extends RuntimeException {
         private static final long serialVersionUID = 1;
 
@@ -39,14 +39,14 @@ public final class ShutdownCleanup implements AutoCloseable {
         }
     }
 
-    /** From now on until it is closed. */
+    /** Registers the cleanup until it is closed. */
     public static ShutdownCleanup watch(Duration patience, Runnable clearUp, String said, PrintWriter err) {
         ShutdownCleanup interruption = new ShutdownCleanup(patience, clearUp, said, err);
         Runtime.getRuntime().addShutdownHook(interruption.hook);
         return interruption;
     }
 
-    /** While something is written that gets its name when it is whole: what has another name until then goes. */
+    /** Removes the partial files of {@code out} on an interrupt. */
     public static ShutdownCleanup removing(Path out, PrintWriter err) {
         String name = out.getFileName().toString();
         Stream<String> partial = Stream.of(name, ".partial-" + name, ".partial-" + name + ".gguf");
@@ -61,7 +61,7 @@ public final class ShutdownCleanup implements AutoCloseable {
                 err);
     }
 
-    /** A file, or a folder that somebody may still be writing to. */
+    /** Removes a file or folder, with retries if files are added at the same time. */
     public static void remove(Path path) {
         for (int i = 0; i < ATTEMPTS && Files.exists(path, LinkOption.NOFOLLOW_LINKS); i++) {
             try (Stream<Path> tree = Files.walk(path)) {
@@ -69,7 +69,7 @@ public final class ShutdownCleanup implements AutoCloseable {
                     Files.deleteIfExists(each);
                 }
             } catch (IOException | UncheckedIOException changed) {
-                continue; // there is something new in it
+                continue; // a file was added; retry
             }
         }
     }
@@ -81,19 +81,19 @@ public final class ShutdownCleanup implements AutoCloseable {
         this.err = err;
     }
 
-    /** For the work to call now and then. */
+    /** Throws if the process was interrupted. */
     public void check() {
         if (wanted) {
             throw new Interrupted(said);
         }
     }
 
-    /** All is written, so a signal that came too late changes nothing. */
+    /** Marks the output as complete; a later signal does not remove it. */
     public void finished() {
         finished = true;
     }
 
-    /** What the signal does. */
+    /** Runs in the shutdown hook. */
     void interrupt() {
         if (over.getCount() == 0) {
             return;
@@ -119,7 +119,7 @@ public final class ShutdownCleanup implements AutoCloseable {
             try {
                 Runtime.getRuntime().removeShutdownHook(hook);
             } catch (IllegalStateException ending) {
-                return; // the signal came just now, and there is nothing left to clear up
+                return; // the JVM is already shutting down
             }
         }
     }

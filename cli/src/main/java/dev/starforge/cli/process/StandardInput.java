@@ -8,12 +8,12 @@ import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
 
 /**
- * Where a command reads text that is not on its command line.
+ * Standard input of a command.
  *
- * @param terminal whether somebody sits there, who is not to be kept waiting for a prompt nobody asked for
+ * @param terminal true if it is a terminal, where a command must not wait for input silently
  */
 public record StandardInput(InputStream bytes, boolean terminal) {
-    /** More than any model's context. */
+    /** Maximum number of bytes, more than the context of any model. */
     static final int LIMIT = 1 << 24;
 
     public static StandardInput ofProcess() {
@@ -21,7 +21,7 @@ public record StandardInput(InputStream bytes, boolean terminal) {
         return new StandardInput(System.in, console != null && console.isTerminal());
     }
 
-    /** Everything, exactly as it is. */
+    /** Reads all input as UTF-8. */
     public String text() throws IOException {
         byte[] all = bytes.readNBytes(LIMIT + 1);
         if (all.length > LIMIT) {

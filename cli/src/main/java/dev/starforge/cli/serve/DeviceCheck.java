@@ -11,9 +11,8 @@ import dev.starforge.tensor.device.Fallback;
 import dev.starforge.tensor.op.Plain;
 
 /**
- * Whether a device computes at all: a product of two matrices, compared with its sums done here. A driver that fails to
- * compile, a card that fell off its bus or returns zeros is found before minutes are spent on a model. That each operation
- * is right is for the conformance suite to show.
+ * Smoke test of a device: compares one matrix product with the result computed here. It finds a driver that cannot compile, or a
+ * GPU that is gone or returns zeros, before a model is loaded. The conformance suite tests the operations.
  */
 final class DeviceCheck {
     private static final int ROWS = 13;

@@ -32,8 +32,8 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * A worker's life: listen, load, warm up, say that it is ready, serve, drain. Exit codes tell whoever started it what to do:
- * neither wrong use nor a refused model gets better by starting again.
+ * Runs a worker: listen, load, warm up, send the callback, serve, drain. The exit code shows whether a restart can help; it cannot
+ * after wrong usage or an unusable model.
  */
 public final class ModelServer {
     public static final int MODEL_REFUSED = 3;
@@ -109,7 +109,7 @@ public final class ModelServer {
             return end(CALLBACK_FAILED, failed);
         } catch (IOException taken) {
             return end(ExitCode.FAILED, taken);
-        } catch (IllegalArgumentException unusable) { // an address that others reach, and no key
+        } catch (IllegalArgumentException unusable) { // a reachable address without API keys
             throw options.wrong(String.valueOf(unusable.getMessage()));
         } catch (RuntimeException defect) {
             throw defect;
@@ -118,7 +118,7 @@ public final class ModelServer {
         }
     }
 
-    /** The first step takes memory that the plan did not know of: without it the worker ends with 5, not with 4. */
+    /** Runs a first step, which allocates memory outside the plan; running out of memory here exits with 5. */
     private static void warmUp(Scheduler scheduler) {
         try {
             scheduler.warmUp();
@@ -131,7 +131,7 @@ public final class ModelServer {
         }
     }
 
-    /** What each names may be a run, or one of its checkpoints. */
+    /** Resolves adapters, which can be runs or checkpoints. */
     private Map<String, Path> adapters() {
         Map<String, Path> found = new LinkedHashMap<>();
         options.adapters.forEach((name, place) ->
@@ -186,7 +186,7 @@ public final class ModelServer {
         }
     }
 
-    /** What a person does next. */
+    /** Prints how to use the server. */
     private void hint(Worker worker, String id) {
         PrintWriter out = options.commandLine().getOut();
         out.println("serving " + id + " at " + worker.uri());
@@ -203,7 +203,7 @@ public final class ModelServer {
         out.flush();
     }
 
-    /** Until somebody asks it to end, or the engine fails. */
+    /** Serves until shutdown or engine failure. */
     private int serve(Worker worker, Scheduler scheduler) throws InterruptedException {
         Thread hook = Thread.ofPlatform().unstarted(() -> {
             worker.drain();
@@ -226,7 +226,7 @@ public final class ModelServer {
     private static void forget(Thread hook) {
         try {
             Runtime.getRuntime().removeShutdownHook(hook);
-        } catch (IllegalStateException ending) { // it is the hook that ended the worker
+        } catch (IllegalStateException ending) { // the shutdown hook is running
             return;
         }
     }

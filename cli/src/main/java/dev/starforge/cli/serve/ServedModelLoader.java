@@ -33,7 +33,7 @@ import java.util.Optional;
 import java.util.TreeMap;
 import java.util.function.IntConsumer;
 
-/** Loads what a worker serves, as its flags say; on the thread that will use it. */
+/** Loads the model of a worker on the thread that will use it. */
 public final class ServedModelLoader {
     private static final double SHARE_OF_FREE = 0.25;
 
@@ -47,7 +47,7 @@ public final class ServedModelLoader {
         this.options = options;
     }
 
-    /** @param progress told the percentage that is loaded */
+    /** @param progress receives the percentage loaded */
     ServedModel load(IntConsumer progress) {
         DeviceFlags.Opened opened = options.flags.open();
         Device device = opened.device();
@@ -118,7 +118,7 @@ public final class ServedModelLoader {
         long each = KvTensors.blockBytes(model.info().kvCacheSpecs(), Engine.BLOCK_SIZE, precision.kv());
         long wanted = (long) options.maxBatch * Math.ceilDiv(context, Engine.BLOCK_SIZE);
         long bytes = options.kvBytes();
-        long blocks = bytes / each; // what running texts do not need keeps prefixes
+        long blocks = bytes / each; // unused blocks cache prefixes
         MachineFacts facts = MachineFacts.of(
                 opened.selection().backend().name(),
                 opened.selection().backend().probe().devices().get(options.flags.deviceIndex()));
@@ -148,7 +148,7 @@ public final class ServedModelLoader {
         }
     }
 
-    /** The type that most weights have. */
+    /** The type of most weights. */
     private static String commonType(ModelFiles files) {
         Map<String, Long> sizes = new TreeMap<>();
         files.tensors().forEach(each -> sizes.merge(each.dtype(), each.shape().size(), Long::sum));

@@ -14,7 +14,7 @@ import java.util.function.LongSupplier;
 import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.node.JsonNodeFactory;
 
-/** {@code train --ui}: a run that a page shows, too. What it tells goes to the page and on to the terminal. */
+/** {@code train --ui}: shows the events of a run on a web page and passes them on to the terminal. */
 public final class LiveRun implements RunEvents, AutoCloseable {
     private static final JsonNodeFactory JSON = JsonNodeFactory.instance;
 
@@ -33,7 +33,7 @@ public final class LiveRun implements RunEvents, AutoCloseable {
         this.output = output;
     }
 
-    /** Listens on a port of this machine, so that whoever looks early sees that the model is being loaded. */
+    /** Starts the page before the model is loaded. */
     public static LiveRun start(int port, RunEvents terminal, LongSupplier nanoTime, String model, Path output)
             throws IOException {
         RunPage page = RunPage.start(
@@ -47,7 +47,7 @@ public final class LiveRun implements RunEvents, AutoCloseable {
         return new LiveRun(page, terminal, nanoTime, output);
     }
 
-    /** The run has its folder and its first step before it. */
+    /** Called before the first step. */
     public void begin(TrainRun run, String device) {
         began = nanoTime.getAsLong();
         page.follow(ReportPage.metrics(output));
@@ -56,7 +56,7 @@ public final class LiveRun implements RunEvents, AutoCloseable {
         page.set("status", JSON.stringNode("running"));
     }
 
-    /** The run has ended as its summary says. */
+    /** Called after the last step. */
     public void end(TrainRun run, TrainRun.End end) {
         ended = true;
         JsonNode summary = Jackson.JSON.readTree(output.resolve("summary.json"));

@@ -5,7 +5,7 @@ import dev.starforge.train.run.RunEvents;
 import java.util.Locale;
 import java.util.function.LongSupplier;
 
-/** Passes on what a run tells, and also says when it goes from one phase to the next and how long each took. */
+/** Passes on the events of a run, and reports the start and duration of each phase. */
 public final class PhaseLog implements RunEvents {
     private final RunEvents next;
     private final LongSupplier nanoTime;
@@ -31,7 +31,7 @@ public final class PhaseLog implements RunEvents {
         return String.format(Locale.ROOT, "%s took %.2f s", phase, (nanoTime.getAsLong() - began) * 1e-9);
     }
 
-    /** The last phase is over. */
+    /** Ends the last phase. */
     public void end() {
         next.note(took());
     }

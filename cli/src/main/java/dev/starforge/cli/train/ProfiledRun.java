@@ -7,7 +7,7 @@ import dev.starforge.train.plan.ProfiledDevice;
 import dev.starforge.train.run.RunEvents;
 import java.util.Optional;
 
-/** Lets some steps of a run pass, takes the time of one, and measures the operations of all that follow, and of nothing between them. */
+/** Profiles the operations of each step after the warm-up steps, but not the work between steps. */
 public final class ProfiledRun implements RunEvents {
     private static final int WARM = 4;
 
@@ -41,7 +41,7 @@ public final class ProfiledRun implements RunEvents {
         events.step(step);
     }
 
-    /** What was measured; nothing where the run was too short. */
+    /** The profile; empty if the run was too short. */
     public Optional<Profile> profile(DType compute) {
         return steps > WARM
                 ? Optional.of(new Profile(steps - WARM, stepSeconds, device.peak(compute), device.rows()))

@@ -11,7 +11,7 @@ import java.io.PrintWriter;
 import java.util.Locale;
 import tools.jackson.databind.node.ObjectNode;
 
-/** A run as people or machines watch it: a bar on a terminal, lines in a pipe, JSON on request. */
+/** Prints the progress of a training run: a bar on a terminal, otherwise lines or JSON. */
 public final class RunProgress implements RunEvents {
     private static final double TERMINAL_SECONDS = 0.5;
     private static final double PIPE_SECONDS = 10;
@@ -71,7 +71,7 @@ public final class RunProgress implements RunEvents {
         }
     }
 
-    /** Of a GPU, where its driver says so. */
+    /** GPU utilization and memory, if the driver reports them. */
     private static String usage(Usage usage) {
         return usage.memoryBytes() < 0 || usage.utilization() < 0
                 ? ""
@@ -98,7 +98,7 @@ public final class RunProgress implements RunEvents {
         }
     }
 
-    /** A bar that moves on a terminal, a line every few seconds elsewhere; a short evaluation says nothing. */
+    /** Updates the bar on a terminal, otherwise prints a line every few seconds; a short evaluation prints nothing. */
     @Override
     public void evaluating(long step, long tokens, long all, double seconds) {
         if (seconds < evaluationTold) {

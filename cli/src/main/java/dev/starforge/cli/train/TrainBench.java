@@ -32,8 +32,7 @@ import java.util.stream.Stream;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
- * Steps that train on sequences of random tokens: an adapter of rank 32, on every projection that {@code auto} names, or
- * every weight.
+ * Measures training steps on random tokens: an adapter of rank 32 on the projections of {@code auto}, or all weights.
  *
  * @param base how the frozen projections are quantized, for an adapter
  * @param sequences of a step, all in one batch
@@ -52,7 +51,7 @@ public record TrainBench(
     private static final int RANK = 32;
     private static final int WARM = 3;
 
-    /** What was measured, each step by itself. */
+    /** Measurements of each step. */
     public record Result(List<Double> seconds, long bytes, double loss, Optional<Profile> profile) {
         double median() {
             return seconds.stream().sorted().toList().get(seconds.size() / 2);

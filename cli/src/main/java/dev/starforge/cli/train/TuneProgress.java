@@ -17,7 +17,7 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.stream.Collectors;
 
-/** A tune as people watch it; with JSON only what somebody must know is said, on standard error. */
+/** Prints the progress of {@code tune}; with JSON, only warnings on standard error. */
 public final class TuneProgress implements TuneEvents {
     private static final int LINES_EVERY = 25;
 
@@ -106,7 +106,7 @@ public final class TuneProgress implements TuneEvents {
         return answer != null && answer.strip().toLowerCase(Locale.ROOT).startsWith("y");
     }
 
-    /** Whether a person decided. */
+    /** Returns true if the user was asked for confirmation. */
     public boolean asked() {
         return asked;
     }

@@ -19,7 +19,7 @@ import java.util.Optional;
 import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.node.ObjectNode;
 
-/** What a tune came to: figures before and after, completions side by side, where everything is, and how to use it. */
+/** Summary of {@code tune}: metrics of base and tuned model, example completions, output files and next commands. */
 public final class TuneSummary {
     private static final String URL = "http://127.0.0.1:8080";
     private static final int SAMPLES = 3;
@@ -159,7 +159,7 @@ public final class TuneSummary {
                 + Shell.quoted(run);
     }
 
-    /** What to paste where. */
+    /** Configuration for editors. */
     private static String editors(Path model) {
         String id = ServedModelLoader.name(model);
         String template = Tokenizers.find(model)
@@ -187,7 +187,7 @@ public final class TuneSummary {
             """.formatted(URL, id, template);
     }
 
-    /** A page that goes with the model. */
+    /** README of the tuned model. */
     public String card() {
         Path model = result.model().orElseThrow();
         StringBuilder card = new StringBuilder("# " + ServedModelLoader.name(model) + "\n\n");

@@ -16,7 +16,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import tools.jackson.databind.json.JsonMapper;
 
-/** What someone meets who trains for the first time: a file to begin with, errors that help, and what to do next. */
+/** The first training run: the starter configuration, error messages and the suggested next commands. */
 final class FirstRunTest {
     @TempDir
     Path folder;

@@ -81,7 +81,7 @@ final class GuidesTest {
 
     /** {@code [--repo PATH]}: says what may be given, and is nothing to run. */
     private static boolean isSynopsis(String command) {
-        return command.matches(".*(\\[|\\.\\.\\.|…|VERB).*");
+        return command.matches(".*(\\[|\\.\\.\\.|…|COMMAND).*");
     }
 
     private static Optional<String> complaint(List<String> words) {

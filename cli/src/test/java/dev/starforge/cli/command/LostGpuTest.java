@@ -91,7 +91,7 @@ final class LostGpuTest {
         assertThat(ended(script.start(), 0)).containsSubsequence("INFERENCE_FAILED", "serve ends with 4");
     }
 
-    /** The status of a completion, asked for until somebody listens; 0 where the worker ends instead. */
+    /** Polls for the status of a completion until the worker listens; returns 0 if the worker exits. */
     private static int ask(HttpClient client, Process worker, URI server) throws InterruptedException {
         HttpRequest request = HttpRequest.newBuilder(server.resolve("/v1/completions"))
                 .header("Content-Type", "application/json")

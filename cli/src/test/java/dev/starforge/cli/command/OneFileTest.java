@@ -66,7 +66,7 @@ final class OneFileTest {
         }
     }
 
-    /** Texts must differ, or they are dropped as duplicates. */
+    /** Documents must differ, or they are dropped as duplicates. */
     private static String word(Random random) {
         StringBuilder word = new StringBuilder();
         random.ints(6, 'a', 'z' + 1).forEach(word::appendCodePoint);
@@ -150,7 +150,7 @@ final class OneFileTest {
                 run("dataset", "--repo", repo, "--out", out, "--set", "model.pretrained_model=nobody/nothing");
         assertThat(missing.code()).as(missing.err()).isZero();
         assertThat(missing.err())
-                .contains("a new one of 8,192 tokens is trained, since nobody/nothing is not on this machine")
+                .contains("training a new one with 8,192 tokens, since nobody/nothing is not on this machine")
                 .contains("but not a model with another vocabulary");
         assertThat(run("dataset", "--repo", repo, "--config", file(""), "--out", out)
                         .err())

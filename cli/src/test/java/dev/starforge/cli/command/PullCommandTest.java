@@ -58,7 +58,9 @@ final class PullCommandTest {
     void withoutANetworkAMissingModelIsAnError() {
         CommandOutcome outcome = run("pull", "nobody/nothing", "--to", folder.toString(), "--offline");
         assertThat(outcome.code()).isEqualTo(1);
-        assertThat(outcome.err()).contains("nobody/nothing: is not here").doesNotContain("Exception");
+        assertThat(outcome.err())
+                .contains("nobody/nothing is not on this machine")
+                .doesNotContain("Exception");
         assertThat(run("pull", "nothing").code()).isEqualTo(2);
         assertThat(run("pull", "a/b", "--endpoint", "ftp://x").err()).contains("expected https://HOST");
     }
@@ -72,7 +74,7 @@ final class PullCommandTest {
                 .contains(
                         folder.resolve("models/nobody/nothing").toString(),
                         Path.of("/hf/hub/models--nobody--nothing").toString(),
-                        "`starforge pull nobody/nothing` fetches it",
+                        "`starforge pull nobody/nothing` downloads it",
                         "Else.");
         assertThat(new Environment(Map.of(), folder).home()).isEqualTo(folder.resolve(".local/share/starforge"));
     }

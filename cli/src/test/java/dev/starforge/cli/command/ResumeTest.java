@@ -31,7 +31,7 @@ final class ResumeTest {
     @TempDir
     Path folder;
 
-    /** Texts to train a small new model on: enough structure to learn from, and no two alike. */
+    /** Training documents with some structure; no two are equal. */
     private Path texts(String name, int count) throws IOException {
         StringBuilder lines = new StringBuilder();
         for (int i = 0; i < count; i++) {
@@ -212,7 +212,7 @@ final class ResumeTest {
         assertThat(summary.path("status").stringValue()).isEqualTo("interrupted");
     }
 
-    /** What a shell starts in the background ignores interrupts, and so do its children: Linux tells. */
+    /** Background processes of a shell ignore SIGINT, as do their children; /proc shows it on Linux. */
     static boolean ignoresInterrupts() throws IOException {
         Path status = Path.of("/proc/self/status");
         return Files.isReadable(status)

@@ -17,7 +17,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import picocli.CommandLine;
 
-/** Somebody at the prompt of {@code run}, and a pipe. */
+/** {@code run} at a terminal and in a pipe. */
 final class RunCommandTest {
     private static final String MODEL =
             Path.of("..", "golden", "models", "starcoder2").toString();
@@ -79,7 +79,7 @@ final class RunCommandTest {
                 .contains("temperature: expected a number, got warm")
                 .contains("expected one of max_tokens")
                 .contains(">>> " + generated("--token-healing", "--prompt", "def add(a, b):"))
-                .contains("/fim: expected a text with <cursor>")
+                .contains("/fim: expected text with <cursor>")
                 .contains(">>> " + generated("--fim", "return ", " + b"))
                 .contains("... " + generated("--token-healing", "--prompt", "def add(a, b):\n    return a"))
                 .contains("unknown command /nonsense; /help lists commands")

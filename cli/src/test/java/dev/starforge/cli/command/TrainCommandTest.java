@@ -15,7 +15,7 @@ import org.junit.jupiter.api.io.TempDir;
 import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.json.JsonMapper;
 
-/** From texts to a new model, an adapter for it, a merged model and figures, by the commands alone. */
+/** Trains a new model and an adapter, merges and evaluates them with commands only. */
 final class TrainCommandTest {
     @TempDir
     Path folder;

@@ -9,7 +9,7 @@ import java.nio.file.Path;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What {@code tune} says to what it cannot do; {@link TuneTest} has what it does. */
+/** Errors of {@code tune}; {@link TuneTest} covers successful runs. */
 final class TuneCommandTest {
     private static final String MODEL =
             Path.of("..", "golden", "models", "starcoder2").toString();
@@ -53,7 +53,7 @@ final class TuneCommandTest {
         }
     }
 
-    /** Nobody can be asked in a pipe, so long work needs a yes, and nothing is left behind without. */
+    /** Without a terminal, long runs require --yes; otherwise nothing is written. */
     @Test
     void asksBeforeLongWork() throws IOException, InterruptedException {
         makeRepository();

@@ -57,7 +57,7 @@ final class TuneTest {
     private MachineFacts machine;
     private int commits;
 
-    /** A tenth of a second later whenever somebody looks, so that speed is measured in a few steps. */
+    /** A clock that advances by 0.1 s per reading, so that speed is measured in a few steps. */
     private final AtomicLong clock = new AtomicLong();
 
     @BeforeEach
@@ -100,7 +100,7 @@ final class TuneTest {
         assertThat(builder.inheritIO().start().waitFor()).isZero();
     }
 
-    /** So many commits more, each a file with functions of its own. */
+    /** Adds {@code count} commits, each with a new file of functions. */
     private void commit(int count) throws IOException, InterruptedException {
         for (int i = 0; i < count; i++, commits++) {
             StringBuilder code = new StringBuilder();
@@ -115,7 +115,7 @@ final class TuneTest {
         }
     }
 
-    /** Somebody pulls the plug. */
+    /** Simulates a process that is killed. */
     private static final class Killed extends RuntimeException {
         private static final long serialVersionUID = 1;
     }

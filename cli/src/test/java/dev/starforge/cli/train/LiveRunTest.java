@@ -22,7 +22,7 @@ final class LiveRunTest {
     @TempDir
     private Path folder;
 
-    /** What the terminal is told. */
+    /** Records the events that reach the terminal. */
     private static final class Terminal implements RunEvents {
         private final List<String> told = new ArrayList<>();
 
