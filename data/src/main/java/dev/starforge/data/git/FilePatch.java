@@ -5,58 +5,48 @@ import java.util.List;
 import java.util.function.UnaryOperator;
 
 /**
- * The difference of one file as {@code git apply} takes it, and its hunks as numbers. Lines are compared as they are, and
- * written as whoever asks for the patch wants them shown.
+ * The patch of one file in the format of {@code git apply}. The original lines are compared; a {@link LineWriter} may write
+ * them redacted.
  */
 public final class FilePatch {
     private static final int CONTEXT = 3;
 
-    /** Lines of a common tail that context or an edit moved down can reach; the rest need not be looked at. */
-    private static final int REACH = 64;
-
-    /** Writes a line of a file, or what is to be shown in its place: one line, with its newline if it has one. */
+    /** Appends a line of a file, or its redacted form, with its newline if it has one. */
     public interface LineWriter {
         void append(ByteBuilder out, LineIndex lines, int line);
     }
 
-    /** A run of changes and the lines around it; lines count from 0, and {@code to} is the line after the last. */
-    public record Hunk(int fromOld, int toOld, int fromNew, int toNew) {}
+    /** Old lines that are replaced by new ones; lines count from 0, and {@code to} is exclusive. */
+    public record LineEdit(int fromOld, int toOld, int fromNew, int toNew) {}
 
     private final FileChange change;
     private final UnaryOperator<String> paths;
     private final String oldPath;
     private final String newPath;
-    private final List<LineDiff.Edit> edits;
+    private final List<LineEdit> edits;
     private final LineIndex oldLines;
     private final LineIndex newLines;
 
-    private FilePatch(
-            FileChange change, LineIndex oldLines, LineIndex newLines, int tail, UnaryOperator<String> paths) {
+    private FilePatch(FileChange change, byte[] oldContent, byte[] newContent, UnaryOperator<String> paths) {
         this.change = change;
         this.paths = paths;
         oldPath = paths.apply(GitPath.raw(change.oldSide().path()));
         newPath = Arrays.equals(change.oldSide().path(), change.newSide().path())
                 ? oldPath
                 : paths.apply(GitPath.raw(change.newSide().path()));
-        this.oldLines = oldLines;
-        this.newLines = newLines;
-        edits = LineDiff.edits(oldLines, newLines, tail);
+        oldLines = LineIndex.of(oldContent);
+        newLines = LineIndex.of(newContent);
+        edits = LineDiff.edits(oldContent, newContent);
     }
 
-    /** @param paths how a path is to be shown, each byte a character */
+    /** @param paths maps a path, one character per byte, to its redacted form */
     public static FilePatch of(FileChange change, byte[] oldContent, byte[] newContent, UnaryOperator<String> paths) {
-        int tail = LineDiff.commonTail(oldContent, newContent);
-        return new FilePatch(
-                change,
-                LineIndex.of(oldContent, oldContent.length - tail, REACH),
-                LineIndex.of(newContent, newContent.length - tail, REACH),
-                tail,
-                paths);
+        return new FilePatch(change, oldContent, newContent, paths);
     }
 
     public int additions() {
         int additions = 0;
-        for (LineDiff.Edit edit : edits) {
+        for (LineEdit edit : edits) {
             additions += edit.toNew() - edit.fromNew();
         }
         return additions;
@@ -64,22 +54,20 @@ public final class FilePatch {
 
     public int deletions() {
         int deletions = 0;
-        for (LineDiff.Edit edit : edits) {
+        for (LineEdit edit : edits) {
             deletions += edit.toOld() - edit.fromOld();
         }
         return deletions;
     }
 
-    /** The lines of the old file, up to where the rest is the same in both. */
+    /** The lines of the old file. */
     public LineIndex oldLines() {
         return oldLines;
     }
 
-    /** The changed lines alone, without any around them. */
-    public List<Hunk> changes() {
-        return edits.stream()
-                .map(edit -> new Hunk(edit.fromOld(), edit.toOld(), edit.fromNew(), edit.toNew()))
-                .toList();
+    /** The changed lines alone, without context. */
+    public List<LineEdit> changes() {
+        return edits;
     }
 
     /** Writes the patch with the lines as they are. */
@@ -89,12 +77,12 @@ public final class FilePatch {
 
     public void write(ByteBuilder out, LineWriter shown) {
         if (change.type() == FileChange.ChangeType.T) {
-            // git has no patch for it: the file goes, and another comes
-            LineIndex nothing = LineIndex.of(new byte[0]);
+            // git writes a change of type as a deletion and an addition
+            byte[] nothing = new byte[0];
             FileChange gone = new FileChange(FileChange.ChangeType.D, change.oldSide(), FileChange.Side.NONE, 0);
             FileChange come = new FileChange(FileChange.ChangeType.A, FileChange.Side.NONE, change.newSide(), 0);
-            new FilePatch(gone, oldLines, nothing, 0, paths).write(out, shown);
-            new FilePatch(come, nothing, newLines, 0, paths).write(out, shown);
+            new FilePatch(gone, oldLines.bytes(), nothing, paths).write(out, shown);
+            new FilePatch(come, nothing, newLines.bytes(), paths).write(out, shown);
             return;
         }
         writeHeader(out);
@@ -147,7 +135,7 @@ public final class FilePatch {
         return GitPath.inPatch(prefix, side == change.oldSide() ? oldPath : newPath);
     }
 
-    /** A path with a space at a line's end needs a tab after it, or it could not be told from a date. */
+    /** A path with a space is followed by a tab, which separates it from a possible date. */
     private String name(String prefix, FileChange.Side side) {
         if (!side.exists()) {
             return "/dev/null";
@@ -156,9 +144,9 @@ public final class FilePatch {
         return name.indexOf(' ') >= 0 && !name.startsWith("\"") ? name + "\t" : name;
     }
 
-    private void writeHunk(ByteBuilder out, List<LineDiff.Edit> part, LineWriter shown) {
-        LineDiff.Edit first = part.getFirst();
-        LineDiff.Edit last = part.getLast();
+    private void writeHunk(ByteBuilder out, List<LineEdit> part, LineWriter shown) {
+        LineEdit first = part.getFirst();
+        LineEdit last = part.getLast();
         int before = Math.min(CONTEXT, first.fromOld());
         int after = Math.min(CONTEXT, oldLines.count() - last.toOld());
         out.addLatin("@@ -");
@@ -167,7 +155,7 @@ public final class FilePatch {
         writeRange(out, first.fromNew() - before, last.toNew() + after);
         out.addLatin(" @@\n");
         int at = first.fromOld() - before;
-        for (LineDiff.Edit edit : part) {
+        for (LineEdit edit : part) {
             writeLines(out, ' ', oldLines, at, edit.fromOld(), shown);
             writeLines(out, '-', oldLines, edit.fromOld(), edit.toOld(), shown);
             writeLines(out, '+', newLines, edit.fromNew(), edit.toNew(), shown);

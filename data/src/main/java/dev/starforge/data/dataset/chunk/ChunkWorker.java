@@ -37,14 +37,14 @@ import org.eclipse.jgit.lib.ObjectId;
 import org.eclipse.jgit.revwalk.RevCommit;
 
 /**
- * The files of one commit, kept or dropped, and the chunks of those kept. A merge says nothing new about a file that it
- * took over from a parent; such a file was seen in the commit that wrote it.
+ * Filters the files of a commit and cuts the changes of the kept ones into chunks. A file that a merge takes unchanged from a
+ * parent is skipped: it is handled in the commit that wrote it.
  */
 public final class ChunkWorker implements ParallelMap.BatchWorker<List<ObjectId>, ChunkWorker.ChunkBatch> {
     private static final Pattern WORD = Pattern.compile("[A-Za-z_][A-Za-z0-9_]*");
-    private static final int MOST_FILES = 8;
-    private static final int LONGEST_SIGNATURE = 5;
-    private static final int MOST_IMPORTS = 30;
+    private static final int MAX_FILES = 8;
+    private static final int MAX_SIGNATURE_LINES = 5;
+    private static final int MAX_IMPORTS = 30;
 
     /** The JSON lines of consecutive commits, and facts about their files and chunks. */
     public record ChunkBatch(TempFile chunkLines, TempFile fileLines, List<CommitChunks> commits) {}
@@ -54,14 +54,14 @@ public final class ChunkWorker implements ParallelMap.BatchWorker<List<ObjectId>
     /**
      * A file of a commit.
      *
-     * @param grams of a file that was added, to find duplicates; empty for others
+     * @param grams 5-grams of an added file, to find duplicates; empty for other files
      */
     record FileFact(String path, String language, Optional<FileFilter.FilterReason> reason, long hash, long[] grams) {}
 
     /**
      * A chunk and its 5-grams.
      *
-     * @param file its number among those of the commit; -1 if that is gone
+     * @param file its number among the files of the commit; -1 if the commit deleted it
      */
     record ChunkFact(String id, int file, long hash, long[] grams) {}
 
@@ -123,20 +123,20 @@ public final class ChunkWorker implements ParallelMap.BatchWorker<List<ObjectId>
         List<FileFact> files = new ArrayList<>();
         List<ChunkFact> chunks = new ArrayList<>();
         for (FileChange change : reader.changes(commit, config.get(DatasetKeys.COPIES))) {
-            boolean gone = change.type() == FileChange.ChangeType.D;
-            if (!gone && reader.inherited(commit, change)) {
+            boolean deleted = change.type() == FileChange.ChangeType.D;
+            if (!deleted && reader.inherited(commit, change)) {
                 continue;
             }
             String path = GitPath.text(change.path());
             String shownPath = Redactor.path(path);
             Language language = Language.of(path);
-            FileChange.Side seen = gone ? change.oldSide() : change.newSide();
-            Optional<byte[]> content = reader.blobs().read(seen);
+            FileChange.Side side = deleted ? change.oldSide() : change.newSide();
+            Optional<byte[]> content = reader.blobs().read(side);
             Redactor secrets = new Redactor();
-            byte[] shown = content.map(bytes -> shownBlobs.keep(seen.id(), secrets.redact(bytes)))
+            byte[] shown = content.map(bytes -> shownBlobs.keep(side.id(), secrets.redact(bytes)))
                     .orElse(new byte[0]);
-            Optional<FileFilter.FilterReason> reason = reason(path, seen, content, secrets, language);
-            if (gone) {
+            Optional<FileFilter.FilterReason> reason = reason(path, side, content, secrets, language);
+            if (deleted) {
                 if (reason.isEmpty()) {
                     chunks(commit, change, path, language, new byte[0], -1, chunks, chunkLines);
                 }
@@ -150,7 +150,7 @@ public final class ChunkWorker implements ParallelMap.BatchWorker<List<ObjectId>
             fileLines
                     .begin()
                     .put("path", shownPath)
-                    .put("blob", seen.id().name())
+                    .put("blob", side.id().name())
                     .put("commit", commit.name());
             fileLines.put("bytes", content.map(bytes -> (long) bytes.length).orElse(-1L));
             fileLines.put("language", language.name()).put("redactions", secrets.count());
@@ -188,7 +188,7 @@ public final class ChunkWorker implements ParallelMap.BatchWorker<List<ObjectId>
                 : Optional.empty();
     }
 
-    /** @param shown the new content without secrets; lines are where they were */
+    /** @param shown the redacted new content */
     private void chunks(
             RevCommit commit,
             FileChange change,
@@ -204,7 +204,7 @@ public final class ChunkWorker implements ParallelMap.BatchWorker<List<ObjectId>
             return;
         }
         byte[] after = reader.blobs().read(change.newSide()).orElseThrow();
-        List<FilePatch.Hunk> edits = FilePatch.of(change, before.get(), after, UnaryOperator.identity())
+        List<FilePatch.LineEdit> edits = FilePatch.of(change, before.get(), after, UnaryOperator.identity())
                 .changes();
         if (edits.isEmpty()) {
             return;
@@ -246,12 +246,12 @@ public final class ChunkWorker implements ParallelMap.BatchWorker<List<ObjectId>
         }
     }
 
-    /** By what chunks are compared: the hash of the words that they add, and their 5-grams if the words are enough. */
+    /** What chunks are compared by: the hash of the added words and, if there are enough of them, their 5-grams. */
     record ChunkFingerprint(long hash, long[] grams) {}
 
     static ChunkFingerprint fingerprint(CodeChunk chunk, int minWords) {
         WordHashes words = WordHashes.of(String.join("", chunk.added()));
-        // what adds no words has only itself to be known by: deletions are not copies of each other
+        // without added words the patch is compared: deletions are not copies of each other
         long hash = words.count() == 0 ? Hashes.first64(chunk.patch()) : words.hash();
         return new ChunkFingerprint(hash, words.count() >= Math.max(1, minWords) ? words.grams() : new long[0]);
     }
@@ -263,13 +263,13 @@ public final class ChunkWorker implements ParallelMap.BatchWorker<List<ObjectId>
     private static List<String> imports(Outline outline, byte[] content) {
         return outline.symbols().stream()
                 .filter(symbol -> symbol.kind() == Outline.SymbolKind.IMPORT)
-                .limit(MOST_IMPORTS)
+                .limit(MAX_IMPORTS)
                 .map(symbol ->
                         new String(content, symbol.from(), symbol.to() - symbol.from(), StandardCharsets.UTF_8).strip())
                 .toList();
     }
 
-    /** Folders of a path, without those that only say that there are sources. */
+    /** The folders of a path as a dotted name, without source roots such as src/main/java. */
     private static String module(String path) {
         String folder = path.substring(0, Math.max(0, path.lastIndexOf('/')));
         return folder.replaceAll("(?:^|/)src/(?:main|test)/\\w+(?=/|$)", "")
@@ -278,7 +278,7 @@ public final class ChunkWorker implements ParallelMap.BatchWorker<List<ObjectId>
                 .replace('/', '.');
     }
 
-    /** What a chunk uses from other files: declarations whose names it mentions, in files that it mentions. */
+    /** Declarations that a chunk uses: those whose names it mentions, in files whose names it mentions. */
     private List<CodeChunk.ContextSignature> context(
             RevCommit commit, String path, Language language, String code, List<String> imports) throws IOException {
         Set<String> used = words(code);
@@ -288,7 +288,7 @@ public final class ChunkWorker implements ParallelMap.BatchWorker<List<ObjectId>
         int files = 0;
         for (String stem : mentioned) {
             for (String candidate : paths.named(stem)) {
-                if (files >= MOST_FILES || found.size() >= config.get(DatasetKeys.SIGNATURES)) {
+                if (files >= MAX_FILES || found.size() >= config.get(DatasetKeys.SIGNATURES)) {
                     return found;
                 }
                 if (candidate.equals(path) || !Language.of(candidate).name().equals(language.name())) {
@@ -323,7 +323,7 @@ public final class ChunkWorker implements ParallelMap.BatchWorker<List<ObjectId>
                         Math.min(symbol.body(), shown.length) - symbol.from(),
                         StandardCharsets.UTF_8);
                 String head = String.join(
-                        "\n", text.strip().lines().limit(LONGEST_SIGNATURE).toList());
+                        "\n", text.strip().lines().limit(MAX_SIGNATURE_LINES).toList());
                 found.add(new CodeChunk.ContextSignature(Redactor.path(path), outline.qualifiedName(symbol), head));
             }
         }

@@ -17,12 +17,12 @@ import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Cuts the change of one file into chunks. Every changed line belongs to the innermost function around it, else to a run
- * of changed lines in a type, in the imports, or in the file. A function is one chunk however many of its lines changed;
- * one that is very long gives its changed lines and a few around them.
+ * Cuts the change of one file into chunks. A changed line belongs to the innermost function around it, otherwise to a run of
+ * changed lines in a type, the imports or the file. A changed function is one chunk; of a very long one, the chunk has the
+ * changed lines and some around them.
  */
 public final class Chunker {
-    private static final int LONGEST_FUNCTION = 200;
+    private static final int MAX_FUNCTION_LINES = 200;
     private static final int AROUND = 10;
     private static final int CONTEXT = 3;
     private static final Pattern COMMENT = Pattern.compile("\\s*(?://|#|/?\\*|--|\"\"\"|<!--|;).*|\\s*");
@@ -39,30 +39,30 @@ public final class Chunker {
     private final LineIndex newLines;
     private final Outline oldOutline;
     private final Outline newOutline;
-    private final List<FilePatch.Hunk> edits;
+    private final List<FilePatch.LineEdit> edits;
 
-    /** A chunk before it has a name: what owns it, and what changed. */
+    /** The edits of a chunk and the symbol that contains them. */
     private static final class OwnedEdits {
         private final int owner;
-        private final List<FilePatch.Hunk> edits = new ArrayList<>();
+        private final List<FilePatch.LineEdit> edits = new ArrayList<>();
 
         OwnedEdits(int owner) {
             this.owner = owner;
         }
 
-        /** What touches the last edit goes on with it: imports, of which each line is a symbol, are one change. */
-        void add(FilePatch.Hunk edit) {
-            FilePatch.Hunk last = edits.isEmpty() ? null : edits.getLast();
+        /** Merges adjacent edits: each import line is a symbol, but a run of imports is one change. */
+        void add(FilePatch.LineEdit edit) {
+            FilePatch.LineEdit last = edits.isEmpty() ? null : edits.getLast();
             if (last != null && last.toNew() == edit.fromNew() && last.toOld() == edit.fromOld()) {
                 edits.set(
                         edits.size() - 1,
-                        new FilePatch.Hunk(last.fromOld(), edit.toOld(), last.fromNew(), edit.toNew()));
+                        new FilePatch.LineEdit(last.fromOld(), edit.toOld(), last.fromNew(), edit.toNew()));
             } else {
                 edits.add(edit);
             }
         }
 
-        /** The lines that were written. */
+        /** The added lines. */
         List<CodeChunk.LineRange> changed() {
             return edits.stream()
                     .filter(edit -> edit.fromNew() < edit.toNew())
@@ -71,7 +71,7 @@ public final class Chunker {
         }
     }
 
-    /** What the caller still has to say about a chunk. */
+    /** A chunk without the fields that the caller adds. */
     record ChunkContent(
             CodeChunk.ChunkCategory category,
             String symbol,
@@ -81,7 +81,12 @@ public final class Chunker {
             String newCode,
             String patch) {}
 
-    Chunker(byte[] oldContent, byte[] newContent, Outline oldOutline, Outline newOutline, List<FilePatch.Hunk> edits) {
+    Chunker(
+            byte[] oldContent,
+            byte[] newContent,
+            Outline oldOutline,
+            Outline newOutline,
+            List<FilePatch.LineEdit> edits) {
         oldLines = LineIndex.of(oldContent);
         newLines = LineIndex.of(newContent);
         this.oldOutline = oldOutline;
@@ -91,9 +96,9 @@ public final class Chunker {
 
     List<ChunkContent> parts(String path, String subject, Language language) {
         int[] owners = owners(newLines, newOutline);
-        List<OwnedEdits> pieces = new ArrayList<>();
+        List<OwnedEdits> groups = new ArrayList<>();
         Map<Integer, OwnedEdits> functions = new HashMap<>();
-        for (FilePatch.Hunk edit : edits) {
+        for (FilePatch.LineEdit edit : edits) {
             boolean first = true;
             for (int line = edit.fromNew(); line < edit.toNew() || first && edit.fromNew() == edit.toNew(); ) {
                 int owner = owners.length == 0 ? -1 : owners[Math.min(line, owners.length - 1)];
@@ -102,15 +107,15 @@ public final class Chunker {
                     end++;
                 }
                 boolean function = owner >= 0 && newOutline.symbols().get(owner).kind() == Outline.SymbolKind.FUNCTION;
-                OwnedEdits piece = function ? functions.get(owner) : joinable(pieces, owner, line);
-                if (piece == null) {
-                    piece = new OwnedEdits(owner);
-                    pieces.add(piece);
+                OwnedEdits group = function ? functions.get(owner) : joinable(groups, owner, line);
+                if (group == null) {
+                    group = new OwnedEdits(owner);
+                    groups.add(group);
                     if (function) {
-                        functions.put(owner, piece);
+                        functions.put(owner, group);
                     }
                 }
-                piece.add(new FilePatch.Hunk(first ? edit.fromOld() : edit.toOld(), edit.toOld(), line, end));
+                group.add(new FilePatch.LineEdit(first ? edit.fromOld() : edit.toOld(), edit.toOld(), line, end));
                 first = false;
                 line = Math.max(end, line + 1);
             }
@@ -120,13 +125,13 @@ public final class Chunker {
             before.put(oldOutline.qualifiedName(symbol), symbol);
         }
         boolean test = TEST.matcher(path.toLowerCase(Locale.ROOT)).matches();
-        return pieces.stream()
-                .filter(piece -> !blank(piece))
-                .map(piece -> part(piece, before, subject.toLowerCase(Locale.ROOT), language, test))
+        return groups.stream()
+                .filter(group -> !blank(group))
+                .map(group -> part(group, before, subject.toLowerCase(Locale.ROOT), language, test))
                 .toList();
     }
 
-    /** For each line the symbol it belongs to, or -1. */
+    /** For each line the index of its innermost symbol, or -1. */
     private static int[] owners(LineIndex lines, Outline outline) {
         int[] owners = new int[lines.count()];
         Arrays.fill(owners, -1);
@@ -135,7 +140,7 @@ public final class Chunker {
             if (symbol.kind() == Outline.SymbolKind.BLOCK) {
                 continue;
             }
-            // inner symbols come after outer ones, and take their lines over
+            // inner symbols come after outer ones and overwrite their lines
             for (int line = lineOf(lines, symbol.from());
                     line < lines.count() && lines.start(line) < symbol.to();
                     line++) {
@@ -159,12 +164,12 @@ public final class Chunker {
         return low;
     }
 
-    /** The last piece, if it is of the same owner and near. */
-    private @Nullable OwnedEdits joinable(List<OwnedEdits> pieces, int owner, int line) {
-        if (pieces.isEmpty()) {
+    /** The last group of edits, if it has the same owner and is near. */
+    private @Nullable OwnedEdits joinable(List<OwnedEdits> groups, int owner, int line) {
+        if (groups.isEmpty()) {
             return null;
         }
-        OwnedEdits last = pieces.getLast();
+        OwnedEdits last = groups.getLast();
         boolean imports = kind(owner) == Outline.SymbolKind.IMPORT && kind(last.owner) == Outline.SymbolKind.IMPORT;
         boolean near = line - last.edits.getLast().toNew() <= CONTEXT;
         return imports && near || last.owner == owner && kind(owner) != Outline.SymbolKind.FUNCTION && near
@@ -178,29 +183,29 @@ public final class Chunker {
                 : newOutline.symbols().get(owner).kind();
     }
 
-    private boolean blank(OwnedEdits piece) {
-        return piece.edits.stream()
+    private boolean blank(OwnedEdits group) {
+        return group.edits.stream()
                 .allMatch(edit -> text(oldLines, edit.fromOld(), edit.toOld()).isBlank()
                         && text(newLines, edit.fromNew(), edit.toNew()).isBlank());
     }
 
     private ChunkContent part(
-            OwnedEdits piece, Map<String, Outline.Symbol> before, String subject, Language language, boolean test) {
-        FilePatch.Hunk first = piece.edits.getFirst();
-        FilePatch.Hunk last = piece.edits.getLast();
+            OwnedEdits group, Map<String, Outline.Symbol> before, String subject, Language language, boolean test) {
+        FilePatch.LineEdit first = group.edits.getFirst();
+        FilePatch.LineEdit last = group.edits.getLast();
         int from = first.fromNew();
         int to = last.toNew();
         String oldCode;
-        String name = piece.owner < 0
+        String name = group.owner < 0
                 ? ""
-                : newOutline.qualifiedName(newOutline.symbols().get(piece.owner));
+                : newOutline.qualifiedName(newOutline.symbols().get(group.owner));
         Outline.Symbol counterpart = name.isEmpty() ? null : before.get(name);
-        boolean function = kind(piece.owner) == Outline.SymbolKind.FUNCTION;
+        boolean function = kind(group.owner) == Outline.SymbolKind.FUNCTION;
         if (function) {
-            Outline.Symbol symbol = newOutline.symbols().get(piece.owner);
+            Outline.Symbol symbol = newOutline.symbols().get(group.owner);
             int begin = lineOf(newLines, symbol.from());
             int end = lineOf(newLines, Math.max(symbol.from(), symbol.to() - 1)) + 1;
-            boolean whole = end - begin <= LONGEST_FUNCTION;
+            boolean whole = end - begin <= MAX_FUNCTION_LINES;
             from = whole ? begin : Math.max(begin, from - AROUND);
             to = whole ? end : Math.min(end, to + AROUND);
             oldCode = counterpart == null
@@ -217,18 +222,18 @@ public final class Chunker {
         } else {
             oldCode = text(oldLines, first.fromOld(), last.toOld());
         }
-        List<CodeChunk.LineRange> changed = piece.changed();
-        boolean gone = changed.isEmpty() && !function;
-        CodeChunk.ChunkCategory category = category(piece, counterpart != null, subject, language, test, gone);
-        String newCode = gone ? "" : text(newLines, from, to);
-        CodeChunk.LineRange lines = gone
+        List<CodeChunk.LineRange> changed = group.changed();
+        boolean removed = changed.isEmpty() && !function;
+        CodeChunk.ChunkCategory category = category(group, counterpart != null, subject, language, test, removed);
+        String newCode = removed ? "" : text(newLines, from, to);
+        CodeChunk.LineRange lines = removed
                 ? new CodeChunk.LineRange(first.fromOld() + 1, last.toOld())
                 : new CodeChunk.LineRange(from + 1, to);
-        String symbol = gone && name.isEmpty() ? removedName(first) : name;
-        return new ChunkContent(category, symbol, lines, changed, oldCode, newCode, patch(piece.edits));
+        String symbol = removed && name.isEmpty() ? removedName(first) : name;
+        return new ChunkContent(category, symbol, lines, changed, oldCode, newCode, patch(group.edits));
     }
 
-    private String removedName(FilePatch.Hunk edit) {
+    private String removedName(FilePatch.LineEdit edit) {
         return oldOutline.symbols().stream()
                 .filter(symbol ->
                         symbol.kind() == Outline.SymbolKind.FUNCTION || symbol.kind() == Outline.SymbolKind.TYPE)
@@ -242,17 +247,17 @@ public final class Chunker {
     }
 
     private CodeChunk.ChunkCategory category(
-            OwnedEdits piece, boolean existed, String subject, Language language, boolean test, boolean gone) {
-        if (language.kind() == Language.ContentType.DOCUMENTATION || comments(piece)) {
+            OwnedEdits group, boolean existed, String subject, Language language, boolean test, boolean removed) {
+        if (language.kind() == Language.ContentType.DOCUMENTATION || comments(group)) {
             return CodeChunk.ChunkCategory.DOCUMENTATION;
         }
         if (language.kind() != Language.ContentType.CODE) {
             return CodeChunk.ChunkCategory.CONFIGURATION;
         }
-        if (gone) {
+        if (removed) {
             return CodeChunk.ChunkCategory.DELETION;
         }
-        Outline.SymbolKind kind = kind(piece.owner);
+        Outline.SymbolKind kind = kind(group.owner);
         if (kind == Outline.SymbolKind.IMPORT) {
             return CodeChunk.ChunkCategory.IMPORTS;
         }
@@ -274,8 +279,8 @@ public final class Chunker {
                 : CodeChunk.ChunkCategory.MODIFIED_LOGIC;
     }
 
-    private boolean comments(OwnedEdits piece) {
-        return piece.edits.stream()
+    private boolean comments(OwnedEdits group) {
+        return group.edits.stream()
                 .allMatch(edit -> comments(oldLines, edit.fromOld(), edit.toOld())
                         && comments(newLines, edit.fromNew(), edit.toNew()));
     }
@@ -291,10 +296,10 @@ public final class Chunker {
     }
 
     /**
-     * The hunks of a chunk, with a few lines around each that the file had before and has now. Lines of another change are
-     * not among them: they would show what that one is asked for.
+     * The hunks of a chunk, each with a few unchanged lines around it. Changed lines of other chunks are excluded, since they
+     * would reveal the answer of those samples.
      */
-    private String patch(List<FilePatch.Hunk> parts) {
+    private String patch(List<FilePatch.LineEdit> parts) {
         ByteBuilder out = new ByteBuilder();
         int last;
         for (int first = 0; first < parts.size(); first = last + 1) {
@@ -307,13 +312,13 @@ public final class Chunker {
         return new String(out.array(), 0, out.size(), StandardCharsets.UTF_8);
     }
 
-    private boolean near(FilePatch.Hunk part, FilePatch.Hunk next) {
+    private boolean near(FilePatch.LineEdit part, FilePatch.LineEdit next) {
         int between = next.fromNew() - part.toNew();
         return between <= 2 * CONTEXT && between == unchangedAfter(part);
     }
 
-    private int unchangedBefore(FilePatch.Hunk part) {
-        for (FilePatch.Hunk edit : edits.reversed()) {
+    private int unchangedBefore(FilePatch.LineEdit part) {
+        for (FilePatch.LineEdit edit : edits.reversed()) {
             if (edit.fromNew() < part.fromNew()) {
                 return Math.max(0, part.fromNew() - edit.toNew());
             }
@@ -321,8 +326,8 @@ public final class Chunker {
         return part.fromNew();
     }
 
-    private int unchangedAfter(FilePatch.Hunk part) {
-        for (FilePatch.Hunk edit : edits) {
+    private int unchangedAfter(FilePatch.LineEdit part) {
+        for (FilePatch.LineEdit edit : edits) {
             if (edit.toNew() > part.toNew()) {
                 return Math.max(0, edit.fromNew() - part.toNew());
             }
@@ -330,15 +335,15 @@ public final class Chunker {
         return newLines.count() - part.toNew();
     }
 
-    private void hunk(ByteBuilder out, List<FilePatch.Hunk> parts) {
-        FilePatch.Hunk first = parts.getFirst();
-        FilePatch.Hunk last = parts.getLast();
+    private void hunk(ByteBuilder out, List<FilePatch.LineEdit> parts) {
+        FilePatch.LineEdit first = parts.getFirst();
+        FilePatch.LineEdit last = parts.getLast();
         int before = Math.min(CONTEXT, unchangedBefore(first));
         int after = Math.min(CONTEXT, unchangedAfter(last));
         out.addLatin("@@ -" + range(first.fromOld() - before, last.toOld() + after) + " +"
                 + range(first.fromNew() - before, last.toNew() + after) + " @@\n");
         int line = first.fromNew() - before;
-        for (FilePatch.Hunk part : parts) {
+        for (FilePatch.LineEdit part : parts) {
             append(out, ' ', newLines, line, part.fromNew());
             append(out, '-', oldLines, part.fromOld(), part.toOld());
             append(out, '+', newLines, part.fromNew(), part.toNew());
@@ -347,7 +352,7 @@ public final class Chunker {
         append(out, ' ', newLines, line, line + after);
     }
 
-    /** Lines as a hunk counts them: from 1, or the line before where there are none. */
+    /** A line range in the notation of hunks: from 1, or the line before an empty range. */
     private static String range(int from, int to) {
         return (from == to ? from : from + 1) + "," + (to - from);
     }

@@ -7,13 +7,13 @@ import java.util.Locale;
 import tools.jackson.databind.JsonNode;
 
 /**
- * A function, or a piece of a file outside functions, that a commit changed.
+ * A function that a commit changed, or a changed part of a file outside functions.
  *
  * @param blob the file after the change
- * @param oldBlob the file before it; zeros where there was none
- * @param lines the place of {@code newCode} in it, from 1, the last included; the place of the removed code if nothing is left
- * @param changed the added or rewritten lines in the new file, from 0, the last not included
- * @param context what it uses from other files
+ * @param oldBlob the file before the change; zeros if it is new
+ * @param lines the lines of {@code newCode}, from 1, inclusive; the old lines if the code was removed
+ * @param changed the added or rewritten lines of the new file, from 0, the end exclusive
+ * @param context declarations of other files that it uses
  */
 public record CodeChunk(
         String id,
@@ -88,7 +88,7 @@ public record CodeChunk(
         return new LineRange(json.path("from").intValue(), json.path("to").intValue());
     }
 
-    /** The lines that the commit wrote, as far as they lie in the new code. */
+    /** The added lines that are part of {@code newCode}. */
     public List<String> added() {
         List<String> all = List.of(newCode.split("(?<=\n)"));
         List<String> added = new ArrayList<>();

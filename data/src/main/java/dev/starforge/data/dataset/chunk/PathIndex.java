@@ -5,7 +5,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeSet;
 
-/** Every path that a history ever had, by the name of its file without the ending: where a used type may be declared. */
+/** All paths of a history by file name without extension: the files that may declare a type of that name. */
 public final class PathIndex {
     private final Map<String, TreeSet<String>> byStem = new HashMap<>();
 

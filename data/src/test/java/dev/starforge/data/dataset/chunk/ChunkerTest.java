@@ -23,7 +23,7 @@ final class ChunkerTest {
         byte[] old = before.getBytes(UTF_8);
         byte[] fresh = after.getBytes(UTF_8);
         FileChange.Side side = new FileChange.Side("A.java".getBytes(UTF_8), 0100644, ObjectId.zeroId());
-        List<FilePatch.Hunk> edits = FilePatch.of(
+        List<FilePatch.LineEdit> edits = FilePatch.of(
                         new FileChange(FileChange.ChangeType.M, side, side, 0), old, fresh, path -> path)
                 .changes();
         return new Chunker(old, fresh, Outline.NOTHING, now, edits).parts("A.java", "Change", Language.of("A.java"));
