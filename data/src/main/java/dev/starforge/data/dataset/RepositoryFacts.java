@@ -15,10 +15,9 @@ import java.util.TreeMap;
 import org.eclipse.jgit.lib.ObjectId;
 
 /**
- * How large a repository is: its history, and the code of its newest commit. Nothing is filtered, so a dataset made of it
- * has less.
+ * The size of a repository: its history, and the code of its newest commit. Nothing is filtered, so a dataset has less.
  *
- * @param files with text in a language of code
+ * @param files text files of a programming language
  * @param lines of code by language, blank ones and comments included
  */
 public record RepositoryFacts(String head, int commits, int files, Map<String, Long> lines) {
@@ -28,7 +27,7 @@ public record RepositoryFacts(String head, int commits, int files, Map<String, L
         lines = Map.copyOf(lines);
     }
 
-    /** @param skipMissing whether a dataset would be made without what a partial clone lacks */
+    /** @param skipMissing whether blobs that a partial clone lacks are skipped, otherwise they are an error */
     public static RepositoryFacts of(Path repository, boolean skipMissing) {
         try (GitHistory history = GitHistory.open(repository, LARGEST_FILE, skipMissing);
                 GitHistory.CommitReader reader = history.reader()) {

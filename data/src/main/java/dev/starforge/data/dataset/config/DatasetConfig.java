@@ -6,17 +6,17 @@ import java.nio.file.Path;
 import java.util.OptionalInt;
 
 /**
- * What a dataset is made of and how: places, and the settings of {@link DatasetKeys}, with nothing left to be guessed.
+ * The inputs of a build: repository, output folder, and the settings of {@link DatasetKeys} with defaults filled in.
  *
  * @param repository a work tree or a bare repository
- * @param out where the dataset lies or will lie
- * @param revision newest commit to read
- * @param since leave out what this revision contains; empty for everything
+ * @param out folder of the dataset, which may not exist yet
+ * @param revision the newest commit to read
+ * @param since commits of this revision's history are left out; empty for none
  */
 public record DatasetConfig(Path repository, Path out, String revision, String since, Settings settings) {
     private static final int CONTEXT = 2048;
 
-    /** Which part of a text is cut out to be filled in. */
+    /** The unit of the middle in fill-in-the-middle samples. */
     public enum FimUnit {
         CHARACTER,
         LINE,
@@ -24,13 +24,13 @@ public record DatasetConfig(Path repository, Path out, String revision, String s
         NODE
     }
 
-    /** In which order files stand in a document. */
+    /** The order of the files in a document. */
     public enum FileOrder {
         RANDOM,
         DEPENDENCY
     }
 
-    /** Further files, in schemas that other programs read. */
+    /** Additional files in the schemas of other programs. */
     public enum ExportFormat {
         NONE,
         SEQUENCES,
@@ -65,7 +65,7 @@ public record DatasetConfig(Path repository, Path out, String revision, String s
         return get(DatasetKeys.SEED);
     }
 
-    /** In tokens; no document is longer. */
+    /** The maximum length of a document in tokens. */
     public int contextLength() {
         return get(DatasetKeys.CONTEXT_LENGTH).orElseThrow();
     }

@@ -13,12 +13,12 @@ import java.nio.file.Path;
 import java.util.Arrays;
 
 /**
- * Finds texts that say the same. Equal ones by their hash; similar ones by MinHash over word 5-grams (one permutation in
- * bins, the empty ones filled from their neighbours), of which bands are looked up, and then the Jaccard index of the
- * 5-grams themselves, so that chance decides only what is compared and never what is dropped.
+ * Finds duplicate texts. Equal texts are found by hash. Candidates for similar texts are found by locality-sensitive hashing:
+ * one-permutation MinHash over word 5-grams (empty bins take the value of the next bin), looked up in bands. Candidates are
+ * duplicates if the Jaccard index of their 5-grams is high enough, so random hashing never decides what is dropped.
  *
  * <p>Of a group the newest is kept, which decides before anything is split: if a copy of a newer text is in an older commit,
- * the older goes. The 5-grams lie in a file; the heap holds some 350 bytes a text.
+ * the older is dropped. The 5-grams are in a file; the heap holds about 350 bytes per text.
  */
 public final class DuplicateFinder implements AutoCloseable {
     public static final int KEPT = -1;
@@ -50,7 +50,7 @@ public final class DuplicateFinder implements AutoCloseable {
      * Adds a text, which must be at least as new as those before.
      *
      * @param kind texts of different kinds are not compared
-     * @param grams its 5-grams; none if only equal texts are its duplicates
+     * @param grams its 5-grams; empty if only equal texts are duplicates of it
      */
     public int add(int kind, long hash, long[] grams) {
         if (count == places.length) {
@@ -73,7 +73,7 @@ public final class DuplicateFinder implements AutoCloseable {
         return count++;
     }
 
-    /** For each text {@link #KEPT}, or the newer one that it repeats. */
+    /** For each text, {@link #KEPT} or the number of the newer text that it duplicates. */
     public int[] find() {
         int[] keeper = new int[count];
         Arrays.fill(keeper, KEPT);
@@ -151,8 +151,8 @@ public final class DuplicateFinder implements AutoCloseable {
         long[] full = least.clone();
         for (int bin = 0; bin < bins; bin++) {
             for (int step = 1; full[bin] == Long.MAX_VALUE && step < bins; step++) {
-                long neighbour = least[(bin + step) % bins];
-                full[bin] = neighbour == Long.MAX_VALUE ? neighbour : WordHashes.mix(neighbour + step) >>> 8;
+                long filled = least[(bin + step) % bins];
+                full[bin] = filled == Long.MAX_VALUE ? filled : WordHashes.mix(filled + step) >>> 8;
             }
         }
         long[] keys = new long[BANDS];
@@ -191,7 +191,7 @@ public final class DuplicateFinder implements AutoCloseable {
         }
     }
 
-    /** Numbers by hashes, without boxes. Only half of a hash is kept: whoever asks looks at what was found. */
+    /** A hash table from hashes to numbers, without boxing. It keeps half of each hash; callers verify the result. */
     private static final class HashIndex {
         private int[] keys = new int[1024];
         private int[] values = new int[1024];

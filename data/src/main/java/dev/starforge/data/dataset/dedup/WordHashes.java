@@ -4,8 +4,8 @@ import java.util.Arrays;
 import java.util.function.LongConsumer;
 
 /**
- * The words of a text as hashes. A word is a run of letters, digits and underscores; everything between words is layout
- * and punctuation, which copies change freely.
+ * The hashes of a text's words. A word is a run of letters, digits and underscores; layout and punctuation between words
+ * are ignored, since copies often change them.
  */
 public final class WordHashes {
     private static final int GRAM = 5;
@@ -61,7 +61,7 @@ public final class WordHashes {
         return hashes.length;
     }
 
-    /** Where a word begins in the text. */
+    /** The index in the text at which a word begins. */
     public int start(int word) {
         return starts[word];
     }
@@ -70,7 +70,7 @@ public final class WordHashes {
         return ends[word];
     }
 
-    /** Of all words in their order. */
+    /** A hash of all words in order. */
     public long hash() {
         long hash = hashes.length;
         for (long word : hashes) {
@@ -79,7 +79,7 @@ public final class WordHashes {
         return hash;
     }
 
-    /** The different runs of five words, sorted; a shorter text has one. */
+    /** The sorted distinct hashes of all 5-grams of words; a shorter text has one hash. */
     public long[] grams() {
         if (hashes.length < GRAM) {
             return new long[] {hash()};
@@ -102,7 +102,7 @@ public final class WordHashes {
         return Arrays.copyOf(grams, distinct);
     }
 
-    /** Every run of so many words, by a rolling hash; none where the text is shorter. */
+    /** Passes the rolling hash of every window of {@code length} words; a shorter text has none. */
     public void windows(int length, LongConsumer each) {
         long power = 1;
         for (int i = 0; i < length; i++) {

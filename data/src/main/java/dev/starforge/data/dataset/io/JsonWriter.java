@@ -7,13 +7,13 @@ import java.util.Arrays;
 import java.util.Collection;
 
 /**
- * Writes one JSON value after another into bytes. Patches are most of what a dataset holds and are bytes already; a
- * general writer would decode them into characters only to encode them again, which takes longer than computing them.
+ * Writes JSON values one after another as bytes. Patches are most of a dataset and are bytes already; a general writer would
+ * decode and encode them again, which takes longer than computing them.
  */
 public final class JsonWriter {
     private static final byte[] HEX = "0123456789abcdef".getBytes(StandardCharsets.US_ASCII);
 
-    /** For a byte its short escape, 1 where it needs the long one, 0 where it stands for itself. */
+    /** For each byte its short escape, 1 if it needs a unicode escape, or 0 if it is written unchanged. */
     private static final byte[] ESCAPES = new byte[256];
 
     static {
@@ -30,27 +30,27 @@ public final class JsonWriter {
     private final ByteBuilder out = new ByteBuilder();
     private byte last = '\n';
 
-    /** What has been written since the last {@link #spill}. */
+    /** The bytes since the last {@link #spill}. */
     public ByteBuilder bytes() {
         return out;
     }
 
-    /** Hands a lot of text on; a little stays. */
-    public void spill(TempFile spool) {
+    /** Moves the bytes to the file if there are many. */
+    public void spill(TempFile file) {
         if (out.size() > SPILL) {
-            finish(spool);
+            finish(file);
         }
     }
 
-    public void finish(TempFile spool) {
+    public void finish(TempFile file) {
         if (out.size() > 0) {
             last = out.at(out.size() - 1);
-            spool.append(out);
+            file.append(out);
             out.clear();
         }
     }
 
-    /** Goes on with an object whose beginning is elsewhere. */
+    /** Continues an object whose beginning was written elsewhere. */
     public JsonWriter continueObject() {
         last = '}';
         return this;
@@ -119,7 +119,7 @@ public final class JsonWriter {
         return endList();
     }
 
-    /** Bytes that should be UTF-8; if they are not, each is a character, and a field before them says so. */
+    /** Puts bytes as text. If they are not UTF-8, each byte becomes a character and a field before them names the encoding. */
     public JsonWriter put(String name, ByteBuilder value) {
         int before = out.size();
         name(name);
@@ -147,7 +147,7 @@ public final class JsonWriter {
         string(utf8, utf8.length);
     }
 
-    /** Returns whether all of it was ASCII. */
+    /** Returns true if the string is ASCII. */
     private boolean string(byte[] utf8, int length) {
         out.add('"');
         out.reserve(length);

@@ -12,13 +12,13 @@ import java.util.List;
 import java.util.concurrent.atomic.AtomicLong;
 import org.jspecify.annotations.Nullable;
 
-/** Bytes on their way from a worker to a file: in memory while they are few, else in a file of their own. */
+/** Buffers the output of a worker until its turn to be written: in memory while it is small, then in a temporary file. */
 public final class TempFile {
     private static final int IN_MEMORY = 4 << 20;
     private static final AtomicLong FILES = new AtomicLong();
 
     private final Path folder;
-    private final List<byte[]> pieces = new ArrayList<>();
+    private final List<byte[]> chunks = new ArrayList<>();
     private @Nullable Path file;
     private int held;
 
@@ -27,7 +27,7 @@ public final class TempFile {
     }
 
     void append(ByteBuilder bytes) {
-        pieces.add(bytes.copy());
+        chunks.add(bytes.copy());
         held += bytes.size();
         if (held > IN_MEMORY) {
             try {
@@ -44,14 +44,14 @@ public final class TempFile {
     }
 
     private void drain(OutputStream out) throws IOException {
-        for (byte[] piece : pieces) {
-            out.write(piece);
+        for (byte[] chunk : chunks) {
+            out.write(chunk);
         }
-        pieces.clear();
+        chunks.clear();
         held = 0;
     }
 
-    /** Moves everything on. */
+    /** Writes everything to {@code out} and removes the temporary file. */
     public void writeTo(OutputStream out) {
         try {
             if (file != null) {

@@ -8,9 +8,8 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Guesses what a file declares where no grammar can tell: a line at the margin that opens a brace, or that indented lines
- * follow, begins something; it ends before the next line at the margin, a closing brace included. Lines of comment and
- * annotation right above belong to it.
+ * Guesses the declarations of a file without a grammar. A declaration begins at an unindented line that indented lines follow
+ * and ends before the next unindented line, including a closing brace. Comments and annotations directly above belong to it.
  */
 final class IndentSplitter {
     private static final Pattern IMPORT = Pattern.compile(

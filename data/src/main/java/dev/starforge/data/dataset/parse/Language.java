@@ -5,9 +5,9 @@ import java.util.Locale;
 import java.util.Map;
 
 /**
- * The language of a file, by its name.
+ * The language of a file, recognized by the file name.
  *
- * @param grammar the name of the grammar that reads it; empty where there is none
+ * @param grammar name of its tree-sitter grammar; empty if there is none
  */
 public record Language(String name, String grammar, ContentType kind) {
     public enum ContentType {
@@ -93,7 +93,7 @@ public record Language(String name, String grammar, ContentType kind) {
         return BY_EXTENSION.getOrDefault(name.substring(name.lastIndexOf('.') + 1), UNKNOWN);
     }
 
-    /** Whether a file of data has too many lines to be worth it. */
+    /** Returns true for data and configuration, whose files have a lower limit of lines. */
     public boolean isData() {
         return kind == ContentType.DATA || kind == ContentType.CONFIGURATION;
     }

@@ -3,9 +3,9 @@ package dev.starforge.data.dataset.parse;
 import java.util.List;
 
 /**
- * What a source file declares, in the order of the file.
+ * The declarations of a source file, in order.
  *
- * @param parsed by a grammar, not guessed from braces and indentation
+ * @param parsed true if a grammar parsed the file; false if declarations were guessed from braces and indentation
  */
 public record Outline(List<Symbol> symbols, boolean parsed) {
     public static final Outline NOTHING = new Outline(List.of(), false);
@@ -18,16 +18,16 @@ public record Outline(List<Symbol> symbols, boolean parsed) {
     }
 
     /**
-     * A declaration, or a statement of one.
+     * A declaration, or a statement in one.
      *
      * @param from first byte
      * @param to the byte after the last
-     * @param body where its body begins; {@code to} where it has none
+     * @param body start of the body; {@code to} if it has none
      * @param parent index of the enclosing symbol, -1 at the top
      */
     public record Symbol(SymbolKind kind, String name, int from, int to, int body, int parent) {}
 
-    /** The name with those around it. */
+    /** The name qualified by those of the enclosing symbols. */
     public String qualifiedName(Symbol symbol) {
         return symbol.parent < 0 ? symbol.name : qualifiedName(symbols.get(symbol.parent)) + "." + symbol.name;
     }

@@ -25,36 +25,35 @@ import org.eclipse.jgit.lib.ObjectId;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Asks child processes what a source file declares, since grammars are native code. A child that dies of a file, or takes
- * too long, takes only that file with it: the file is split by braces and indentation, and counted. Children that die too
- * often are not started again.
+ * Parses source files in child processes, since grammars are native code. If a process crashes or times out on a file, that
+ * file is split by braces and indentation and counted as guessed. After too many crashes no process is started any more.
  */
 public final class ParserPool implements AutoCloseable {
-    private static final int MOST_DEATHS = 50;
-    private static final int REMEMBERED = 4096;
-    private static final int REMEMBERED_PARTS = 1 << 16;
+    private static final int MAX_CRASHES = 50;
+    private static final int MAX_CACHED = 4096;
+    private static final int MAX_CACHED_PARTS = 1 << 16;
 
     private final ParserStarter starter;
-    private final Duration patience;
+    private final Duration timeout;
     private final BlockingQueue<ParserSlot> idle;
     private final List<ParserSlot> slots = new ArrayList<>();
     private final ScheduledExecutorService watch = Executors.newSingleThreadScheduledExecutor(
             Thread.ofPlatform().daemon().name("parser-watch").factory());
     private final AtomicInteger parsed = new AtomicInteger();
     private final AtomicInteger guessed = new AtomicInteger();
-    private final AtomicInteger deaths = new AtomicInteger();
+    private final AtomicInteger crashes = new AtomicInteger();
 
-    /** The same bytes are another outline in another language, and with blocks. */
+    /** The outline of a blob depends on the language, and on whether blocks are requested. */
     private record OutlineKey(ObjectId blob, String asked) {}
 
-    private final Map<OutlineKey, Outline> remembered = recent(REMEMBERED);
+    private final Map<OutlineKey, Outline> cached = recent(MAX_CACHED);
 
-    /** A part of a file, by its text. */
+    /** A part of a file, identified by its hash. */
     private record PartOutlineKey(String asked, String hash) {}
 
-    private final Map<PartOutlineKey, Outline> rememberedParts = recent(REMEMBERED_PARTS);
+    private final Map<PartOutlineKey, Outline> cachedParts = recent(MAX_CACHED_PARTS);
 
-    /** A map that forgets what was not asked for the longest. */
+    /** A cache that evicts the least recently used outline. */
     private static <K> Map<K, Outline> recent(int size) {
         return new LinkedHashMap<>(256, 0.75f, true) {
             private static final long serialVersionUID = 1;
@@ -66,9 +65,9 @@ public final class ParserPool implements AutoCloseable {
         };
     }
 
-    public ParserPool(ParserStarter starter, int children, Duration patience) {
+    public ParserPool(ParserStarter starter, int children, Duration timeout) {
         this.starter = starter;
-        this.patience = patience;
+        this.timeout = timeout;
         idle = new ArrayBlockingQueue<>(children);
         for (int i = 0; i < children; i++) {
             slots.add(new ParserSlot());
@@ -76,12 +75,12 @@ public final class ParserPool implements AutoCloseable {
         idle.addAll(slots);
     }
 
-    /** What a child says of a text of so many bytes. */
+    /** Reads the response of a parser process for a text of {@code length} bytes. */
     private interface ResponseReader<T> {
         T read(DataInputStream in, int length) throws IOException;
     }
 
-    /** A parser, and the pipes to it. */
+    /** A parser process and the pipes to it. */
     private static final class ParserProcess {
         private final Process process;
         private final DataInputStream in;
@@ -94,7 +93,7 @@ public final class ParserPool implements AutoCloseable {
         }
     }
 
-    /** One child, or the place for one. */
+    /** A slot for one parser process, which is started when needed. */
     private final class ParserSlot {
         private @Nullable ParserProcess child;
 
@@ -104,8 +103,7 @@ public final class ParserPool implements AutoCloseable {
                 asked = new ParserProcess(starter.start());
                 child = asked;
             }
-            Future<?> limit =
-                    watch.schedule(asked.process::destroyForcibly, patience.toMillis(), TimeUnit.MILLISECONDS);
+            Future<?> limit = watch.schedule(asked.process::destroyForcibly, timeout.toMillis(), TimeUnit.MILLISECONDS);
             try {
                 byte[] name = grammar.getBytes(StandardCharsets.UTF_8);
                 asked.out.writeInt(name.length);
@@ -116,7 +114,7 @@ public final class ParserPool implements AutoCloseable {
                 return reading.read(asked.in, content.length);
             } finally {
                 if (!limit.cancel(false)) {
-                    // time ran out, if only just: the next file must not meet a child that is about to die
+                    // the timeout may already have fired: do not reuse a process that is being killed
                     stop();
                 }
             }
@@ -130,7 +128,7 @@ public final class ParserPool implements AutoCloseable {
         }
     }
 
-    /** A child is not trusted: what it says must fit the file. */
+    /** Reads an outline; the process is not trusted, so positions are checked against the file. */
     private static Outline outline(DataInputStream in, int length) throws IOException {
         int count = in.readInt();
         if (count < 0 || count > length + 1) {
@@ -159,12 +157,12 @@ public final class ParserPool implements AutoCloseable {
         return new Outline(List.copyOf(symbols), true);
     }
 
-    /** The outline of a file, by grammar where there is one, without blocks. */
+    /** The outline of a file without blocks; by grammar if there is one. */
     public Outline outline(ObjectId blob, Language language, byte[] content) {
         return outline(blob, language, "", content);
     }
 
-    /** With blocks, which take the child some time to tell. */
+    /** The outline with blocks, which takes longer. */
     public Outline outlineWithBlocks(ObjectId blob, Language language, byte[] content) {
         return outline(blob, language, "+", content);
     }
@@ -172,8 +170,8 @@ public final class ParserPool implements AutoCloseable {
     private Outline outline(ObjectId blob, Language language, String mark, byte[] content) {
         String asked = mark + language.grammar();
         OutlineKey key = new OutlineKey(blob, asked);
-        synchronized (remembered) {
-            Outline known = remembered.get(key);
+        synchronized (cached) {
+            Outline known = cached.get(key);
             if (known != null) {
                 return known;
             }
@@ -181,13 +179,13 @@ public final class ParserPool implements AutoCloseable {
         Outline outline = language.grammar().isEmpty()
                 ? IndentSplitter.split(content)
                 : parse(language.grammar(), asked, content);
-        synchronized (remembered) {
-            remembered.put(key, outline);
+        synchronized (cached) {
+            cached.put(key, outline);
         }
         return outline;
     }
 
-    /** Part by part, if the file is large; parts that an earlier version had too are not parsed again. */
+    /** Parses a large file part by part; parts that are in the cache from an earlier version are not parsed again. */
     Outline parse(String grammar, String asked, byte[] content) {
         List<TopLevelSplitter.FilePart> parts = TopLevelSplitter.parts(content, grammar);
         List<Outline.Symbol> symbols = new ArrayList<>();
@@ -196,7 +194,7 @@ public final class ParserPool implements AutoCloseable {
         for (int i = 0; i < parts.size(); i++) {
             TopLevelSplitter.FilePart part = parts.get(i);
             byte[] text = part.text(content);
-            Outline outline = parts.size() == 1 ? ask(asked, text) : remembered(asked, text);
+            Outline outline = parts.size() == 1 ? ask(asked, text) : cached(asked, text);
             int container = part.container() < 0 ? -1 : declared[part.container()];
             declared[i] = part.place(outline, symbols, container);
             all &= outline.parsed();
@@ -205,17 +203,17 @@ public final class ParserPool implements AutoCloseable {
         return new Outline(List.copyOf(symbols), all);
     }
 
-    private Outline remembered(String asked, byte[] text) {
+    private Outline cached(String asked, byte[] text) {
         PartOutlineKey key = new PartOutlineKey(asked, Hashes.sha256(text));
-        synchronized (rememberedParts) {
-            Outline known = rememberedParts.get(key);
+        synchronized (cachedParts) {
+            Outline known = cachedParts.get(key);
             if (known != null) {
                 return known;
             }
         }
         Outline outline = ask(asked, text);
-        synchronized (rememberedParts) {
-            rememberedParts.put(key, outline);
+        synchronized (cachedParts) {
+            cachedParts.put(key, outline);
         }
         return outline;
     }
@@ -224,7 +222,7 @@ public final class ParserPool implements AutoCloseable {
         return ask(asked, text, ParserPool::outline).orElseGet(() -> IndentSplitter.split(text));
     }
 
-    /** How many places of a text do not fit a grammar; empty where no child can tell. */
+    /** The number of syntax errors; empty if no process can tell. */
     OptionalInt errors(String grammar, byte[] content) {
         return ask("?" + grammar, content, (in, length) -> in.readInt())
                 .filter(count -> count >= 0)
@@ -233,7 +231,7 @@ public final class ParserPool implements AutoCloseable {
     }
 
     private <T> Optional<T> ask(String grammar, byte[] content, ResponseReader<T> reading) {
-        if (deaths.get() >= MOST_DEATHS) {
+        if (crashes.get() >= MAX_CRASHES) {
             return Optional.empty();
         }
         ParserSlot slot = take();
@@ -241,7 +239,7 @@ public final class ParserPool implements AutoCloseable {
             return Optional.of(slot.ask(grammar, content, reading));
         } catch (IOException died) {
             slot.stop();
-            deaths.incrementAndGet();
+            crashes.incrementAndGet();
             return Optional.empty();
         } finally {
             idle.add(slot);
@@ -257,12 +255,12 @@ public final class ParserPool implements AutoCloseable {
         }
     }
 
-    /** Files that a grammar has read. */
+    /** The number of files that a grammar parsed. */
     public int parsed() {
         return parsed.get();
     }
 
-    /** Files that have a grammar, but were split without it. */
+    /** The number of files of a language with a grammar that were split without it. */
     public int guessed() {
         return guessed.get();
     }

@@ -2,7 +2,7 @@ package dev.starforge.data.dataset.parse;
 
 import java.io.IOException;
 
-/** Starts a process that knows grammars; one that cannot be started leaves files to be split without. */
+/** Starts a parser process. If that fails, files are split without a grammar. */
 public interface ParserStarter {
     Process start() throws IOException;
 }

@@ -6,7 +6,7 @@ import java.io.IOException;
 import java.util.Optional;
 import org.eclipse.jgit.lib.ObjectId;
 
-/** Contents without secrets, for one thread; the last ones are kept, since the same files are asked for again and again. */
+/** Reads blobs with secrets redacted, for one thread; recent ones are cached, since the same files are read repeatedly. */
 public final class RedactedBlobs {
     private final BlobReader blobs;
     private final BlobCache recent = new BlobCache();
@@ -15,7 +15,7 @@ public final class RedactedBlobs {
         this.blobs = blobs;
     }
 
-    /** The content; empty if it is too large to be read. */
+    /** The redacted content; empty if it is too large to be read. */
     public Optional<byte[]> read(ObjectId id) throws IOException {
         if (id.equals(ObjectId.zeroId())) {
             return Optional.of(new byte[0]);

@@ -7,16 +7,16 @@ import java.util.EnumMap;
 import java.util.List;
 import java.util.Map;
 
-/** How much was replaced, by which rule, and the first of each kind, masked; never what. */
+/** Counts of redacted values by rule, with a few masked examples of each; never the values. */
 public record Redactions(Map<SecretRule, Long> counts, List<MaskedValue> examples) {
     public static final Redactions NONE = new Redactions(Map.of(), List.of());
 
-    private static final int SHOWN = 10;
+    private static final int MAX_EXAMPLES = 10;
 
     /**
      * A replaced value.
      *
-     * @param masked its first characters, at most a quarter of it, and stars
+     * @param masked the first characters, at most a quarter of the value, and asterisks
      */
     public record MaskedValue(SecretRule rule, String masked, String path, int line) {
         private boolean isLike(MaskedValue other) {
@@ -41,16 +41,16 @@ public record Redactions(Map<SecretRule, Long> counts, List<MaskedValue> example
         return new Redactions(sum, all);
     }
 
-    /** Adds an example unless there are enough of its rule, or one that looks the same. */
+    /** Adds an example unless its rule has enough, or one that looks the same. */
     static void add(List<MaskedValue> examples, MaskedValue example) {
         long same =
                 examples.stream().filter(other -> other.rule == example.rule).count();
-        if (same < SHOWN && examples.stream().noneMatch(example::isLike)) {
+        if (same < MAX_EXAMPLES && examples.stream().noneMatch(example::isLike)) {
             examples.add(example);
         }
     }
 
-    /** How often a placeholder was put in. */
+    /** The number of values that were replaced by a placeholder. */
     public long of(String placeholder) {
         return counts.entrySet().stream()
                 .filter(entry -> entry.getKey().placeholder().equals(placeholder))

@@ -18,11 +18,11 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Puts placeholders in the place of what must not be learned: {@code <KEY>}, {@code <PASSWORD>}, {@code <EMAIL>},
- * {@code <NAME>}; and counts them. What a secret is {@link SecretScanner} decides.
+ * Replaces secrets, which {@link SecretScanner} finds, by the placeholders {@code <KEY>}, {@code <PASSWORD>}, {@code <EMAIL>}
+ * and {@code <NAME>}, and counts them.
  *
- * <p>It works line by line and keeps the number of lines, private keys included: a redacted patch applies to the redacted
- * parent and gives the redacted child. Only the value is replaced, so that quotation marks and separators stay.
+ * <p>Redaction works line by line and keeps the number of lines, also in private keys, so a redacted patch applies to the
+ * redacted parent and gives the redacted child. Only the value is replaced; quotation marks and separators stay.
  */
 public final class Redactor implements FilePatch.LineWriter {
     public static final String KEY = SecretRule.PROVIDER_KEY.placeholder();
@@ -43,7 +43,7 @@ public final class Redactor implements FilePatch.LineWriter {
         this("");
     }
 
-    /** @param path of the file that is looked at, for examples of what was replaced */
+    /** @param path of the redacted file, for the examples in reports */
     public Redactor(String path) {
         this.path = path;
     }
@@ -56,7 +56,7 @@ public final class Redactor implements FilePatch.LineWriter {
         return (int) redactions().count();
     }
 
-    /** How many different values were replaced that are hardly anything else; tests use one of them again and again. */
+    /** The number of distinct values found by rules with few false positives; tests repeat one value many times. */
     public int strong() {
         return strong.size();
     }
@@ -66,7 +66,7 @@ public final class Redactor implements FilePatch.LineWriter {
         more.examples.forEach(example -> Redactions.add(examples, example));
     }
 
-    /** The bytes with placeholders, of any encoding; the same array if there was nothing to replace. */
+    /** Redacts text in any ASCII-compatible encoding; returns the same array if it contains no secrets. */
     public byte[] redact(byte[] bytes) {
         List<PrivateKeys.KeySpan> keys = PrivateKeys.find(bytes);
         ByteBuilder out = null;
@@ -103,12 +103,12 @@ public final class Redactor implements FilePatch.LineWriter {
         return redacted == bytes ? text : new String(redacted, StandardCharsets.UTF_8);
     }
 
-    /** One character a byte: everything that is looked for is ASCII. */
+    /** Decodes one character per byte: all patterns are ASCII. */
     private static String latin(byte[] bytes, int from, int to) {
         return new String(bytes, from, to - from, StandardCharsets.ISO_8859_1);
     }
 
-    /** @param number of the line; 0 if it goes on with what was counted before */
+    /** @param number of the line; 0 if the line continues a secret that is already counted */
     private String replace(String line, List<SecretFinding> findings, int number) {
         StringBuilder out = new StringBuilder(line.length());
         int copied = 0;
@@ -128,7 +128,7 @@ public final class Redactor implements FilePatch.LineWriter {
         return out.append(line, copied, line.length()).toString();
     }
 
-    /** A path in which no folder or file is called by a secret or a mail address; the same path elsewhere is the same. */
+    /** Redacts each component of a path; equal paths stay equal. */
     public static String path(String path) {
         StringBuilder shown = new StringBuilder();
         for (int from = 0, to; from <= path.length(); from = to + 1) {
@@ -139,7 +139,7 @@ public final class Redactor implements FilePatch.LineWriter {
         return shown.toString();
     }
 
-    /** Appends a line of a file without any private key, redacted. */
+    /** Appends a redacted line of a file that has no private keys. */
     @Override
     public void append(ByteBuilder out, LineIndex lines, int line) {
         int from = lines.start(line);
@@ -154,7 +154,7 @@ public final class Redactor implements FilePatch.LineWriter {
         }
     }
 
-    /** A commit message without the names in its trailers, and those given wherever they stand as words. */
+    /** Replaces the names in a message's trailers, and the given names wherever they occur as words. */
     public static String withoutNames(String message, String... names) {
         String text = TRAILER.matcher(message).replaceAll(found -> {
             String name = found.group(3);

@@ -76,6 +76,6 @@ public record DatasetReport(
         }
     }
 
-    /** A replaced value: the first characters, at most a quarter of it, and where it first stood. */
+    /** A redacted value: its first characters, at most a quarter of it, and its first position. */
     public record MaskedExample(String rule, String masked, String path, int line) {}
 }

@@ -19,7 +19,7 @@ import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.node.ArrayNode;
 import tools.jackson.databind.node.ObjectNode;
 
-/** {@code report.html}: one file that a browser shows without a network; what it shows is the dataset as it is on disk. */
+/** Writes {@code report.html}, a self-contained page about the dataset as it is on disk; it loads nothing from the network. */
 public final class HtmlReport {
     public static final String NAME = "report.html";
 
@@ -57,14 +57,14 @@ public final class HtmlReport {
             Files.writeString(fresh, page);
             Files.move(fresh, folder.resolve(NAME), StandardCopyOption.ATOMIC_MOVE);
         } catch (IOException failure) {
-            // none, which the next run sees, rather than one of what was there before
+            // no report rather than an outdated one; the next run writes it
             Files.deleteIfExists(fresh);
             Files.deleteIfExists(folder.resolve(NAME));
             throw failure;
         }
     }
 
-    /** Tokens of each split, by equal spans of time. */
+    /** Tokens of each split in equal intervals of time. */
     private static void timeline(Dataset dataset, ObjectNode out) {
         TreeMap<Long, long[]> byTime = new TreeMap<>();
         for (Split split : Split.values()) {
@@ -95,7 +95,7 @@ public final class HtmlReport {
         }
     }
 
-    /** Samples spread over a split, each as runs of text that count or do not. */
+    /** Evenly spaced samples of a split, each as runs of tokens. */
     private static void samples(Dataset dataset, Split split, Tokenizer tokenizer, ArrayNode out) {
         TokenDocuments documents = dataset.documents(split);
         int shown = Math.min(SHOWN_SAMPLES, documents.count());
@@ -113,13 +113,13 @@ public final class HtmlReport {
         }
     }
 
-    /** A piece of a document's text in which all ids count, or none, or which is one special token. */
+    /** The text of consecutive tokens that all count in the loss or all do not, or of one special token. */
     record TokenRun(String text, boolean counted, boolean special) {}
 
-    static List<TokenRun> runs(TokenDocument document, Tokenizer tokenizer, int most) {
+    static List<TokenRun> runs(TokenDocument document, Tokenizer tokenizer, int max) {
         List<TokenRun> runs = new ArrayList<>();
         int[] ids = document.ids();
-        int length = Math.min(most, ids.length);
+        int length = Math.min(max, ids.length);
         for (int from = 0; from < length; ) {
             boolean special = tokenizer.isSpecial(ids[from]);
             int to = from + 1;

@@ -13,10 +13,9 @@ import java.nio.file.Path;
 import java.util.Collections;
 
 /**
- * The shards again, as JSON of ids in two schemas that other programs read: {@code token_sequences.json}, the training
- * documents as they are, and {@code training_data_enhanced_*.json}, each document as a context that does not count and a
- * target, which begins with the first id that does. Not all of a target need count; the key {@code loss_mask}, which is
- * not of that schema, says what does.
+ * Writes the shards as JSON of token ids in two schemas of other programs: {@code token_sequences.json} with the training
+ * documents, and {@code training_data_enhanced_*.json} with each document as a context and a target. The target begins with
+ * the first id that counts in the loss; {@code loss_mask}, a key of our own, marks which ids count.
  */
 public final class JsonExport {
     private final Path folder;

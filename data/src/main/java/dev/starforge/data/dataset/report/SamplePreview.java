@@ -11,8 +11,8 @@ import java.time.Instant;
 import java.util.function.IntFunction;
 
 /**
- * Shows samples with what counts in the loss told from what does not: by colour on a terminal, by marks elsewhere. The text
- * is a stranger's: control characters are shown as their pictures, so that it cannot steer the terminal.
+ * Prints samples and marks the text that counts in the loss, by colour on a terminal and by brackets elsewhere. The text is
+ * untrusted: control characters are replaced by visible symbols, so that it cannot control the terminal.
  */
 public final class SamplePreview {
     private static final String COUNTED = "\u001b[32m";
@@ -22,7 +22,7 @@ public final class SamplePreview {
 
     private SamplePreview() {}
 
-    /** @param coloured else counted text stands between ⟦ and ⟧ */
+    /** @param coloured marks by colour; otherwise text that counts is printed between ⟦ and ⟧ */
     public static void print(
             PrintWriter out, Dataset dataset, Tokenizer tokenizer, Split split, int count, boolean coloured) {
         print(out, dataset.documents(split), split.label() + " ", tokenizer, count, coloured, number -> {
@@ -31,7 +31,7 @@ public final class SamplePreview {
         });
     }
 
-    /** Documents that are of no dataset. */
+    /** Prints documents that do not belong to a dataset. */
     public static void print(
             PrintWriter out, TokenDocuments documents, Tokenizer tokenizer, int count, boolean coloured) {
         print(out, documents, "", tokenizer, count, coloured, number -> "");
@@ -68,7 +68,7 @@ public final class SamplePreview {
         out.flush();
     }
 
-    /** Line ends and tabs stay; U+2400 begins the pictures of the other control characters. */
+    /** Replaces control characters other than newlines and tabs by their symbols, which begin at U+2400. */
     public static String harmless(String text) {
         StringBuilder shown = new StringBuilder(text.length());
         for (int i = 0; i < text.length(); i++) {

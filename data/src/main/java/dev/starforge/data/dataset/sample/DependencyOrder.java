@@ -14,7 +14,7 @@ import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** Orders files so that those whose names a file mentions stand before it, where that is possible. */
+/** Orders files so that a file comes after the files whose names it mentions, except in cycles. */
 final class DependencyOrder {
     private static final Pattern WORD = Pattern.compile("[A-Za-z_][A-Za-z0-9_]*");
 

@@ -22,7 +22,7 @@ final class FimSpans {
         };
     }
 
-    /** Between two characters, not inside one of two chars. */
+    /** A random index that does not split a surrogate pair. */
     private static int anyCharacter(String code, SplittableRandom random) {
         int at = random.nextInt(code.length() + 1);
         boolean inside = at > 0 && at < code.length() && Character.isLowSurrogate(code.charAt(at));
@@ -45,7 +45,7 @@ final class FimSpans {
         return between(code, from, to);
     }
 
-    /** A file without nodes, such as one of a language without a grammar, has lines. */
+    /** A file without syntax nodes, such as one of a language without a grammar, is split at lines. */
     private static SampleFormat.FimSplit node(String code, Outline outline, SplittableRandom random) {
         List<Outline.Symbol> nodes = outline.symbols().stream()
                 .filter(symbol -> symbol.kind() != Outline.SymbolKind.IMPORT)
@@ -60,7 +60,7 @@ final class FimSpans {
         return between(code, from, from + length);
     }
 
-    /** Where the line begins that this place is in. */
+    /** The start of the line that contains the index. */
     private static int lineBegin(String code, int at) {
         return at == 0 ? 0 : code.lastIndexOf('\n', at - 1) + 1;
     }

@@ -13,11 +13,11 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /**
- * How a family of models wants files, gaps and commits written. The family is known by the special tokens of its
- * vocabulary; a sample is a list of pieces, each a special token or a text, and each counted in the loss or not.
+ * The sample format of a model family: files, fill-in-the-middle splits and commits. The family is detected by the special
+ * tokens of the vocabulary. A sample is a list of spans, each a special token or text, that count in the loss or not.
  */
 public final class SampleFormat {
-    /** Families, the more demanding before the ones whose tokens they share. */
+    /** Model families with their special tokens; a family comes before those whose tokens are a subset of its own. */
     public enum ModelFamily {
         STARCODER2(
                 "<repo_name>",
@@ -60,20 +60,20 @@ public final class SampleFormat {
         }
     }
 
-    /** A special token, or a text; and whether it counts. */
+    /** A special token or text, and whether it counts in the loss. */
     public record SampleSpan(boolean special, String text, boolean counted) {}
 
-    /** A file in a sample; the path may be withheld. */
+    /** A file in a sample. */
     record SourceFile(String path, String code) {}
 
-    /** A text with a gap. */
+    /** A text split for fill-in-the-middle. */
     record FimSplit(String prefix, String middle, String suffix) {}
 
     /**
      * A changed file of a commit.
      *
-     * @param base what the commit found, or a part of it
-     * @param hunks of the difference, each of lines that begin with a mark
+     * @param base the file before the commit, or a part of it
+     * @param hunks of the patch, whose lines begin with a space, + or -
      */
     record ChangedFile(String path, String base, List<String> hunks) {}
 
@@ -82,9 +82,9 @@ public final class SampleFormat {
     private final String end;
 
     /**
-     * The format for a vocabulary.
+     * Creates the format for a vocabulary.
      *
-     * @param label a family that it must have the tokens of, or {@code auto} for the first whose tokens it has
+     * @param label a family whose tokens the vocabulary must have, or {@code auto} for the first whose tokens it has
      */
     public SampleFormat(Tokenizer tokenizer, Path file, String label) {
         this.tokenizer = tokenizer;
@@ -115,7 +115,7 @@ public final class SampleFormat {
         return family;
     }
 
-    /** The tokens to train a vocabulary with. */
+    /** The special tokens of a vocabulary that is trained for a dataset. */
     public static List<String> specialTokens() {
         List<String> tokens = new ArrayList<>(ModelFamily.STARCODER2.tokens);
         tokens.remove("<|endoftext|>");
@@ -132,7 +132,7 @@ public final class SampleFormat {
         return family;
     }
 
-    /** Whether gaps can be asked for; without tokens for them, everything is plain text. */
+    /** Returns false if the vocabulary has no fill-in-the-middle tokens; samples are plain text then. */
     public boolean supportsFim() {
         return family != ModelFamily.PLAIN;
     }
@@ -149,7 +149,7 @@ public final class SampleFormat {
         return new SampleSpan(false, text, counted);
     }
 
-    /** What stands before the first file. */
+    /** The spans before the first file. */
     List<SampleSpan> begin(String repository, boolean metadata) {
         if (!metadata) {
             return List.of();
@@ -166,7 +166,7 @@ public final class SampleFormat {
         return List.of(token(end, counted));
     }
 
-    /** A file as it is. */
+    /** A file without a split. */
     List<SampleSpan> file(SourceFile file, boolean metadata, boolean counted) {
         String named = metadata ? file.path() + "\n" + file.code() : file.code();
         return switch (family) {
@@ -180,38 +180,38 @@ public final class SampleFormat {
     }
 
     /**
-     * A file with a gap to be filled in. The path is part of the prefix.
+     * A file as a fill-in-the-middle sample. The path is part of the prefix.
      *
-     * @param suffixFirst the order suffix, prefix, middle; else prefix, suffix, middle
-     * @param around whether what is around the gap counts
+     * @param suffixFirst true for the order suffix, prefix, middle (SPM); false for prefix, suffix, middle (PSM)
+     * @param around whether prefix and suffix count in the loss
      */
     List<SampleSpan> fim(String path, FimSplit split, boolean metadata, boolean suffixFirst, boolean around) {
         return switch (family) {
             case STARCODER2 -> {
-                List<SampleSpan> pieces = new ArrayList<>();
-                pieces.add(token("<file_sep>", around));
+                List<SampleSpan> spans = new ArrayList<>();
+                spans.add(token("<file_sep>", around));
                 String prefix = metadata ? path + "\n" + split.prefix() : split.prefix();
-                pieces.addAll(
+                spans.addAll(
                         markers("<fim_prefix>", "<fim_suffix>", "<fim_middle>", prefix, split, suffixFirst, around));
-                yield pieces;
+                yield spans;
             }
             case STARCODER1 -> {
                 String prefix = metadata ? path + "\n" + split.prefix() : split.prefix();
-                List<SampleSpan> pieces = new ArrayList<>();
+                List<SampleSpan> spans = new ArrayList<>();
                 if (metadata) {
-                    pieces.add(token("<filename>", around));
+                    spans.add(token("<filename>", around));
                 }
-                pieces.addAll(
+                spans.addAll(
                         markers("<fim_prefix>", "<fim_suffix>", "<fim_middle>", prefix, split, suffixFirst, around));
-                yield pieces;
+                yield spans;
             }
             case QWEN -> {
-                List<SampleSpan> pieces = new ArrayList<>();
-                pieces.add(token("<|file_sep|>", around));
+                List<SampleSpan> spans = new ArrayList<>();
+                spans.add(token("<|file_sep|>", around));
                 if (metadata) {
-                    pieces.add(text(path + "\n", around));
+                    spans.add(text(path + "\n", around));
                 }
-                pieces.addAll(markers(
+                spans.addAll(markers(
                         "<|fim_prefix|>",
                         "<|fim_suffix|>",
                         "<|fim_middle|>",
@@ -219,19 +219,19 @@ public final class SampleFormat {
                         split,
                         suffixFirst,
                         around));
-                yield pieces;
+                yield spans;
             }
             case DEEPSEEK -> {
                 String prefix = metadata ? "# " + path + "\n" + split.prefix() : split.prefix();
                 yield markers("<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>", prefix, split, suffixFirst, around);
             }
             case CODELLAMA -> {
-                // as its prompts have it: a space before the first text, as its vocabulary puts before any
+                // the prompt format has a space before the first text, like the prefix space of the tokenizer
                 String prefix = " " + (metadata ? "# " + path + "\n" + split.prefix() : split.prefix());
-                List<SampleSpan> pieces =
+                List<SampleSpan> spans =
                         new ArrayList<>(markers("▁<PRE>", "▁<SUF>", "▁<MID>", prefix, split, suffixFirst, around));
-                pieces.add(token("▁<EOT>", true));
-                yield pieces;
+                spans.add(token("▁<EOT>", true));
+                yield spans;
             }
             case PLAIN ->
                 List.of(text(split.prefix(), around), text(split.middle(), true), text(split.suffix(), around));
@@ -263,137 +263,137 @@ public final class SampleFormat {
                         text(split.middle(), true));
     }
 
-    /** A commit; of its hunks the added lines count. */
+    /** A commit; the added lines of its hunks count in the loss. */
     List<SampleSpan> commit(String repository, String subject, String body, List<ChangedFile> files) {
-        List<SampleSpan> pieces = new ArrayList<>();
+        List<SampleSpan> spans = new ArrayList<>();
         String description = body.isEmpty() ? subject : subject + "\n" + body;
         switch (family) {
             case STARCODER2 -> {
-                pieces.add(token("<pr>", false));
-                pieces.add(text("Title: " + description, false));
-                pieces.add(token("<pr_status>", false));
-                pieces.add(text("opened", false));
-                pieces.add(token("<repo_name>", false));
-                pieces.add(text(repository + "\n\n", false));
-                pieces.add(token("<pr_base>", false));
-                pieces.add(text("\n", false));
+                spans.add(token("<pr>", false));
+                spans.add(text("Title: " + description, false));
+                spans.add(token("<pr_status>", false));
+                spans.add(text("opened", false));
+                spans.add(token("<repo_name>", false));
+                spans.add(text(repository + "\n\n", false));
+                spans.add(token("<pr_base>", false));
+                spans.add(text("\n", false));
                 for (ChangedFile file : files) {
-                    pieces.add(token("<pr_file>", false));
-                    pieces.add(text(file.path() + "\n", false));
-                    pieces.add(token("<pr_base_code>", false));
-                    pieces.add(text(file.base(), false));
+                    spans.add(token("<pr_file>", false));
+                    spans.add(text(file.path() + "\n", false));
+                    spans.add(token("<pr_base_code>", false));
+                    spans.add(text(file.base(), false));
                 }
-                pieces.add(token("<pr_diff>", false));
-                pieces.add(text("\n", false));
+                spans.add(token("<pr_diff>", false));
+                spans.add(text("\n", false));
                 for (ChangedFile file : files) {
-                    pieces.add(token("<pr_file>", false));
-                    pieces.add(text(file.path() + "\n", false));
+                    spans.add(token("<pr_file>", false));
+                    spans.add(text(file.path() + "\n", false));
                     for (String hunk : file.hunks()) {
-                        pieces.add(token("<pr_diff_hunk>", false));
-                        hunk(hunk, pieces);
+                        spans.add(token("<pr_diff_hunk>", false));
+                        hunk(hunk, spans);
                     }
                 }
-                pieces.add(token("<pr>", false));
-                pieces.add(text("username_0", false));
-                pieces.add(token("<pr_status>", false));
-                pieces.add(text("closed\n", false));
-                pieces.add(token("<pr_is_merged>", false));
-                pieces.add(text("True\n", false));
+                spans.add(token("<pr>", false));
+                spans.add(text("username_0", false));
+                spans.add(token("<pr_status>", false));
+                spans.add(text("closed\n", false));
+                spans.add(token("<pr_is_merged>", false));
+                spans.add(text("True\n", false));
             }
             case STARCODER1 -> {
                 for (ChangedFile file : files) {
-                    pieces.add(token("<commit_before>", false));
-                    pieces.add(text(file.base(), false));
-                    pieces.add(token("<commit_msg>", false));
-                    pieces.add(text(description, false));
-                    pieces.add(token("<commit_after>", false));
-                    file.hunks().forEach(hunk -> after(hunk, pieces));
+                    spans.add(token("<commit_before>", false));
+                    spans.add(text(file.base(), false));
+                    spans.add(token("<commit_msg>", false));
+                    spans.add(text(description, false));
+                    spans.add(token("<commit_after>", false));
+                    file.hunks().forEach(hunk -> after(hunk, spans));
                 }
             }
             case QWEN -> {
-                pieces.add(token("<|repo_name|>", false));
-                pieces.add(text(repository + "\n" + description + "\n", false));
+                spans.add(token("<|repo_name|>", false));
+                spans.add(text(repository + "\n" + description + "\n", false));
                 for (ChangedFile file : files) {
-                    pieces.add(token("<|file_sep|>", false));
-                    pieces.add(text(file.path() + "\n", false));
-                    file.hunks().forEach(hunk -> hunk(hunk, pieces));
+                    spans.add(token("<|file_sep|>", false));
+                    spans.add(text(file.path() + "\n", false));
+                    file.hunks().forEach(hunk -> hunk(hunk, spans));
                 }
             }
             case DEEPSEEK, CODELLAMA, PLAIN -> {
-                pieces.add(text(description + "\n", false));
+                spans.add(text(description + "\n", false));
                 for (ChangedFile file : files) {
-                    pieces.add(text("# " + file.path() + "\n", false));
-                    file.hunks().forEach(hunk -> hunk(hunk, pieces));
+                    spans.add(text("# " + file.path() + "\n", false));
+                    file.hunks().forEach(hunk -> hunk(hunk, spans));
                 }
             }
         }
-        return pieces;
+        return spans;
     }
 
-    /** Runs of added lines, which count, and runs of others. */
-    private static void hunk(String hunk, List<SampleSpan> pieces) {
+    /** Splits a hunk into runs of added lines, which count, and runs of other lines. */
+    private static void hunk(String hunk, List<SampleSpan> spans) {
         StringBuilder run = new StringBuilder();
         boolean added = false;
         for (String line : hunk.split("(?<=\n)")) {
             boolean plus = line.startsWith("+");
             if (plus != added && !run.isEmpty()) {
-                pieces.add(text(run.toString(), added));
+                spans.add(text(run.toString(), added));
                 run.setLength(0);
             }
             added = plus;
             run.append(line);
         }
         if (!run.isEmpty()) {
-            pieces.add(text(run.toString(), added));
+            spans.add(text(run.toString(), added));
         }
     }
 
-    /** Lines as git has them, which end with a newline and with nothing else. */
+    /** The lines of a text; as in git, only a newline ends a line. */
     private static Stream<String> lines(String text) {
         return text.isEmpty() ? Stream.empty() : Stream.of(text.split("(?<=\n)"));
     }
 
-    /** The new side of a hunk. */
-    private static void after(String hunk, List<SampleSpan> pieces) {
+    /** The new side of a hunk, without marks. */
+    private static void after(String hunk, List<SampleSpan> spans) {
         String without = lines(hunk)
                 .filter(line -> !line.startsWith("-") && !line.startsWith("@@"))
                 .collect(Collectors.joining());
         List<SampleSpan> marked = new ArrayList<>();
         hunk(without, marked);
-        for (SampleSpan piece : marked) {
-            pieces.add(text(
-                    lines(piece.text()).map(line -> line.substring(1)).collect(Collectors.joining()), piece.counted()));
+        for (SampleSpan span : marked) {
+            spans.add(text(
+                    lines(span.text()).map(line -> line.substring(1)).collect(Collectors.joining()), span.counted()));
         }
     }
 
-    /** The sample as one text. */
-    static String text(List<SampleSpan> pieces) {
-        return pieces.stream().map(SampleSpan::text).collect(Collectors.joining());
+    /** The text of all spans. */
+    static String text(List<SampleSpan> spans) {
+        return spans.stream().map(SampleSpan::text).collect(Collectors.joining());
     }
 
-    /** Appends the ids of a piece. Placeholders for secrets are tokens where the vocabulary has them. */
-    void encode(SampleSpan piece, TokenBuffer ids) {
-        if (piece.special()) {
-            ids.add(tokenizer.id(piece.text()).orElseThrow());
+    /** Appends the ids of a span. Placeholders for secrets are special tokens if the vocabulary has them. */
+    void encode(SampleSpan span, TokenBuffer ids) {
+        if (span.special()) {
+            ids.add(tokenizer.id(span.text()).orElseThrow());
             return;
         }
         int from = 0;
-        String text = piece.text();
+        String text = span.text();
         for (int at = text.indexOf('<'); at >= 0; at = text.indexOf('<', at + 1)) {
             for (String placeholder : List.of(Redactor.KEY, Redactor.PASSWORD, Redactor.EMAIL, Redactor.NAME)) {
                 OptionalInt id = text.startsWith(placeholder, at) ? tokenizer.id(placeholder) : OptionalInt.empty();
                 if (id.isPresent()) {
-                    inside(text.substring(from, at), ids);
+                    encodeText(text.substring(from, at), ids);
                     ids.add(id.getAsInt());
                     from = at + placeholder.length();
                     break;
                 }
             }
         }
-        inside(text.substring(from), ids);
+        encodeText(text.substring(from), ids);
     }
 
-    private void inside(String text, TokenBuffer ids) {
+    private void encodeText(String text, TokenBuffer ids) {
         if (!text.isEmpty()) {
             tokenizer.encodeInside(text, ids);
         }
