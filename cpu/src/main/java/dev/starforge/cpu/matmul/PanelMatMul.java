@@ -70,7 +70,7 @@ final class PanelMatMul implements Product {
     private final int k;
     private final boolean exact;
     private final boolean few;
-    private final boolean shifted;
+    private final QuantizedTile.Format format;
     private final int tile; // tokens of a tile
     private final int run; // products that fit into 16 bits
     private final int centre; // what they are measured from
@@ -84,10 +84,11 @@ final class PanelMatMul implements Product {
         this.k = Math.toIntExact(k);
         exact = !int8 || !QuantizedValues.areWhole(type);
         few = m <= GEMV_MAX_TOKENS;
-        shifted = QuantizedValues.shifts(type);
         tile = few ? 1 : exact ? PanelTile.TOKENS : QuantizedTile.TOKENS;
         centre = 1 << panels.low + panels.high - 1;
         run = Math.max(1, 256 / centre);
+        int dRuns = Integer.numberOfTrailingZeros(QuantizedValues.group(type) / run);
+        format = new QuantizedTile.Format(run, dRuns, QuantizedValues.shifts(type));
         scales = PanelWeight.slots(type, k) * ROWS;
     }
 
@@ -123,7 +124,15 @@ final class PanelMatMul implements Product {
         }
     }
 
+    /** What all chunks of a product share: quantized activations, the weight, and the output from element {@code to} on. */
+    private record PanelCall(QuantizedTile.Activations activations, PanelWeight weight, View out, long to) {}
+
+    private PanelCall call(Workers workers, PanelWeight weight, View out, long to) {
+        return new PanelCall(new QuantizedTile.Activations(workers.ints(), biases(), xSums(0)), weight, out, to);
+    }
+
     private void multiply(Workers workers, int tokens, PanelWeight w, long count, View y, long to) {
+        PanelCall call = call(workers, w, y, to);
         if (few) {
             long band = Math.clamp(count / workers.threads(), SWEEP_PANELS, 4 * SWEEP_PANELS);
             workers.run(Workers.count(count, band), (chunk, s, own) -> {
@@ -131,10 +140,10 @@ final class PanelMatMul implements Product {
                 int used = (int) Math.min(band, count - first);
                 int half = used / 2;
                 for (int i = 0; i < half; i++) {
-                    pair(workers.ints(), tokens, w, first + i, first + i + half, ROWS, y, to, s, own);
+                    pair(call, tokens, first + i, first + i + half, ROWS, s, own);
                 }
                 if (used % 2 == 1) {
-                    pair(workers.ints(), tokens, w, first + used - 1, first + used - 1, ROWS, y, to, s, own);
+                    pair(call, tokens, first + used - 1, first + used - 1, ROWS, s, own);
                 }
             });
             return;
@@ -144,19 +153,20 @@ final class PanelMatMul implements Product {
             long panel = chunk % groups * SWEEP_PANELS;
             int used = (int) Math.min(SWEEP_PANELS, count - panel);
             int first = (int) (chunk / groups) * SWEEP_TOKENS;
-            sweep(workers.ints(), first, Math.min(SWEEP_TOKENS, tokens - first), w, panel, used, ROWS, y, to, s, own);
+            sweep(call, first, Math.min(SWEEP_TOKENS, tokens - first), panel, used, ROWS, s, own);
         });
     }
 
     /** The rows that fill no panel, in a panel of their own, on the calling thread. */
     private void multiplyHere(Workers workers, int tokens, PanelWeight w, int rows, View y, long to) {
+        PanelCall call = call(workers, w, y, to);
         workers.run(1, (chunk, s, own) -> {
             if (few) {
-                pair(workers.ints(), tokens, w, 0, 0, rows, y, to, s, own);
+                pair(call, tokens, 0, 0, rows, s, own);
                 return;
             }
             for (int first = 0; first < tokens; first += SWEEP_TOKENS) {
-                sweep(workers.ints(), first, Math.min(SWEEP_TOKENS, tokens - first), w, 0, 1, rows, y, to, s, own);
+                sweep(call, first, Math.min(SWEEP_TOKENS, tokens - first), 0, 1, rows, s, own);
             }
         });
     }
@@ -249,17 +259,8 @@ final class PanelMatMul implements Product {
     }
 
     /** A few tokens with two panels; the same one twice where there is but one. */
-    private void pair(
-            int[] x,
-            int tokens,
-            PanelWeight weight,
-            long panel,
-            long panel2,
-            int rows,
-            View out,
-            long to,
-            float[] s,
-            int own) {
+    private void pair(PanelCall call, int tokens, long panel, long panel2, int rows, float[] s, int own) {
+        PanelWeight weight = call.weight;
         MemorySegment w = weight.segment();
         long a = weight.at(panel, 0);
         long b = weight.at(panel2, 0);
@@ -267,6 +268,8 @@ final class PanelMatMul implements Product {
         int d = y + 2 * ROWS * GEMV_MAX_TOKENS;
         int d2 = d + 2 * scales;
         int codes = d2 + 2 * scales;
+        QuantizedTile.UnpackedPanels unpacked =
+                new QuantizedTile.UnpackedPanels(codes, codes, d, d + scales, 0);
         Arrays.fill(s, y, y + 2 * ROWS * tokens, 0);
         for (int k0 = 0; k0 < k && bytes(); k0 += GEMV_K_BLOCK) {
             long from = a + panels.at(k0);
@@ -284,13 +287,13 @@ final class PanelMatMul implements Product {
         for (int k0 = 0; k0 < k && !bytes(); k0 += K_BLOCK) {
             int depth = Math.min(K_BLOCK, k - k0);
             scales(weight, panel, k0, depth, s, d);
-            alone(x, tokens, weight, panel, k0, depth, s, codes, d, y);
+            alone(call, tokens, panel, k0, depth, s, unpacked, y);
             scales(weight, panel2, k0, depth, s, d);
-            alone(x, tokens, weight, panel2, k0, depth, s, codes, d, y + ROWS);
+            alone(call, tokens, panel2, k0, depth, s, unpacked, y + ROWS);
         }
         for (int t = 0; t < tokens; t++) {
-            out.store(to + t * n + panel * ROWS, rows, s, y + 2 * ROWS * t);
-            out.store(to + t * n + panel2 * ROWS, rows, s, y + 2 * ROWS * t + ROWS);
+            call.out.store(call.to + t * n + panel * ROWS, rows, s, y + 2 * ROWS * t);
+            call.out.store(call.to + t * n + panel2 * ROWS, rows, s, y + 2 * ROWS * t + ROWS);
         }
     }
 
@@ -306,29 +309,29 @@ final class PanelMatMul implements Product {
 
     /** A few tokens with a stretch of one panel, by way of its codes. */
     private void alone(
-            int[] x, int tokens, PanelWeight w, long panel, int k0, int depth, float[] s, int codes, int d, int y) {
+            PanelCall call,
+            int tokens,
+            long panel,
+            int k0,
+            int depth,
+            float[] s,
+            QuantizedTile.UnpackedPanels unpacked,
+            int y) {
+        PanelWeight w = call.weight;
+        int codes = unpacked.values();
         int weights = codes + K_BLOCK * SLOTS;
         unpack(w.segment(), w.at(panel, k0), depth, s, codes);
         if (exact) {
-            w.weights(panel, k0, depth, s, codes, d, d + scales, weights);
+            w.weights(panel, k0, depth, s, codes, unpacked.scales(), unpacked.shifts(), weights);
         }
         for (int t = 0; t < tokens; t++) {
             int yt = y + 2 * ROWS * t;
             if (exact) {
                 PanelTile.dot(s, t * k + k0, weights, depth, yt);
-                continue;
+            } else {
+                QuantizedTile.dot(s, format, call.activations, unpacked, t * k + k0, depth, yt);
             }
-            int xs = t * (k / X_GROUP) + k0 / X_GROUP;
-            int sums = xSums(xs);
-            int bias = biases() + (t * k + k0) / run;
-            int m = d + scales;
-            QuantizedTile.dot(s, codes, x, t * k + k0, bias, shifted, depth, run, d, m, dRuns(), xs, sums, yt);
         }
-    }
-
-    /** The logarithm of how many runs share a scale of w. */
-    private int dRuns() {
-        return Integer.numberOfTrailingZeros(QuantizedValues.group(type) / run);
     }
 
     private void unpack(MemorySegment w, long from, int depth, float[] s, int codes) {
@@ -339,23 +342,16 @@ final class PanelMatMul implements Product {
 
     /** Up to {@link #SWEEP_TOKENS} tokens with up to {@link #SWEEP_PANELS} panels. */
     private void sweep(
-            int[] x,
-            int first,
-            int tokens,
-            PanelWeight weight,
-            long panel,
-            int used,
-            int rows,
-            View out,
-            long to,
-            float[] s,
-            int own) {
+            PanelCall call, int first, int tokens, long panel, int used, int rows, float[] s, int own) {
+        PanelWeight weight = call.weight;
         MemorySegment w = weight.segment();
         int y = own;
         int d = y + (SWEEP_PANELS + 1) * SWEEP_TOKENS * ROWS;
         int d2 = d + 2 * scales;
         int codes = d2 + 2 * scales;
         int codes2 = codes + K_BLOCK * SLOTS;
+        QuantizedTile.UnpackedPanels unpacked =
+                new QuantizedTile.UnpackedPanels(codes, codes2, d, d + scales, d2 - d);
         for (int i = 0; i < used; i++) {
             int yi = y + i * SWEEP_TOKENS * ROWS;
             Arrays.fill(s, yi, yi + Lanes.pad(tokens, tile) * ROWS, 0);
@@ -382,29 +378,13 @@ final class PanelMatMul implements Product {
                 for (int t = 0; t < tokens; t += tile) {
                     int xAt = (first + t) * k + k0 * tile;
                     QuantizedTile.tile(
-                            s,
-                            codes,
-                            codes2,
-                            x,
-                            xAt,
-                            biases() + xAt / run,
-                            shifted,
-                            depth,
-                            run,
-                            d,
-                            d + scales,
-                            d2 - d,
-                            dRuns(),
-                            xAt / X_GROUP,
-                            xSums(xAt / X_GROUP),
-                            yi + t * ROWS,
-                            y2 + t * ROWS);
+                            s, format, call.activations, unpacked, xAt, depth, yi + t * ROWS, y2 + t * ROWS);
                 }
             }
         }
         for (int i = 0; i < used; i++) {
             for (int t = 0; t < tokens; t++) {
-                out.store(to + (first + t) * n + (panel + i) * ROWS, rows, s, y + (i * SWEEP_TOKENS + t) * ROWS);
+                call.out.store(call.to + (first + t) * n + (panel + i) * ROWS, rows, s, y + (i * SWEEP_TOKENS + t) * ROWS);
             }
         }
     }

@@ -38,37 +38,54 @@ final class QuantizedTile {
     private QuantizedTile() {}
 
     /**
-     * Four tokens with two panels whose codes are unpacked: y[token][row] += scale of x * scale of w * the sum over a run of
-     * code * x; where weights are {@code shifted}, a group adds shift * the sum of its x. Eight sums share four broadcasts.
+     * How the quantized values of a type are multiplied.
      *
-     * @param x [k][token], and so are its biases, scales and sums
-     * @param depth elements, whole groups of x
+     * @param run products that a 16-bit lane adds up
      * @param dRuns the logarithm of how many runs share a scale of w
+     * @param shifted whether a weight has a shift
+     */
+    record Format(int run, int dRuns, boolean shifted) {}
+
+    /**
+     * Quantized activations and where their data begins.
+     *
+     * @param x [k][token]
+     * @param biases in x, the first bias of each run
+     * @param sums in the scratch, the sums of each group; the scales begin at 0
+     */
+    record Activations(int[] x, int biases, int sums) {}
+
+    /**
+     * Where the unpacked values, scales and shifts of two panels are in the scratch.
+     *
      * @param next from the scales and shifts of one panel to those of the other
      */
+    record UnpackedPanels(int values, int values2, int scales, int shifts, int next) {}
+
+    /**
+     * Multiplies four tokens with two unpacked panels: y[token][row] += scale of x * scale of w * the sum over a run of
+     * value * x; if weights are shifted, a group adds shift * the sum of its x. Eight sums share four broadcasts.
+     *
+     * @param xAt where the tile begins in the activations
+     * @param depth elements, whole groups of x
+     */
     static void tile(
-            float[] s,
-            int codes,
-            int codes2,
-            int[] x,
-            int xAt,
-            int biases,
-            boolean shifted,
-            int depth,
-            int run,
-            int d,
-            int m,
-            int next,
-            int dRuns,
-            int xs,
-            int xSums,
-            int y,
-            int y2) {
+            float[] s, Format format, Activations activations, UnpackedPanels panels, int xAt, int depth, int y, int y2) {
+        int run = format.run;
+        int dRuns = format.dRuns;
+        boolean shifted = format.shifted;
+        int[] x = activations.x;
+        int biases = activations.biases + xAt / run;
+        int xs = xAt / X_GROUP;
+        int xSums = activations.sums + xs;
+        int d = panels.scales;
+        int m = panels.shifts;
+        int next = panels.next;
         int runs = depth / run;
         int xRuns = Integer.numberOfTrailingZeros(X_GROUP / run);
         for (int part = 0; part < SLOTS; part += W) {
-            int p = codes + part;
-            int p2 = codes2 + part;
+            int p = panels.values + part;
+            int p2 = panels.values2 + part;
             int q = xAt;
             int to = y + part;
             int to2 = y2 + part;
@@ -221,26 +238,22 @@ final class QuantizedTile {
         }
     }
 
-    /** One token with the 32 rows of a panel whose codes are unpacked; the arithmetic of {@link #tile}. */
+    /** Multiplies one token with the 32 rows of the first unpacked panel; the arithmetic of {@link #tile}. */
     static void dot(
-            float[] s,
-            int codes,
-            int[] x,
-            int xAt,
-            int biases,
-            boolean shifted,
-            int depth,
-            int run,
-            int d,
-            int m,
-            int dRuns,
-            int xs,
-            int xSums,
-            int y) {
+            float[] s, Format format, Activations activations, UnpackedPanels panels, int xAt, int depth, int y) {
+        int run = format.run;
+        int dRuns = format.dRuns;
+        boolean shifted = format.shifted;
+        int[] x = activations.x;
+        int biases = activations.biases + xAt / run;
+        int xs = xAt / X_GROUP;
+        int xSums = activations.sums + xs;
+        int d = panels.scales;
+        int m = panels.shifts;
         int runs = depth / run;
         int xRuns = Integer.numberOfTrailingZeros(X_GROUP / run);
         for (int part = 0; part < SLOTS; part += W) {
-            int w = codes + part;
+            int w = panels.values + part;
             int p = xAt;
             FloatVector f = FloatVector.fromArray(FLOATS, s, y + part);
             FloatVector g = FloatVector.fromArray(FLOATS, s, y + SLOTS + part);
