@@ -9,9 +9,9 @@ import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /**
- * First fit by address over chunks that are reserved as needed and kept until close. The same sequence of requests gives
- * the same addresses, which captured steps rely on and which lets a plan made on the null device be exact. Blocks may be
- * freed in any order: a block's result can outlive its neighbours without being copied, which a plain stack cannot do.
+ * A first-fit allocator over regions of device memory, which are reserved as needed and kept until close. The same
+ * sequence of requests gives the same addresses: captured steps rely on it, and it makes the memory plan exact. Storage may
+ * be freed in any order, so a result can outlive the other tensors of its lifetime without a copy.
  */
 final class Allocator {
     static final long ALIGNMENT = 256;
@@ -22,7 +22,7 @@ final class Allocator {
     private final List<Region> chunks = new ArrayList<>();
     private final Set<Memory> adopted = new HashSet<>();
     private long reserved;
-    private long grown; // of that, what nobody expected
+    private long grown; // of that, beyond what expect() reserved
     private long used;
     private long peak;
     private boolean closed;
@@ -31,7 +31,7 @@ final class Allocator {
         this.device = device;
     }
 
-    /** Reserves at once what blocks of these sizes need, so that no chunk is larger than what will lie in it. */
+    /** Reserves memory for allocations of these sizes, in regions no larger than what they will hold. */
     void expect(List<Long> sizes) {
         List<Long> wanted = new ArrayList<>();
         long filled = 0;
@@ -54,7 +54,7 @@ final class Allocator {
 
     private static long aligned(long bytes) {
         if (bytes > Long.MAX_VALUE - ALIGNMENT) {
-            throw new TensorException("allocate " + bytes + " bytes: more than there can be");
+            throw new TensorException("allocate " + bytes + " bytes: exceeds the largest possible size");
         }
         return Math.max(ALIGNMENT, (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
     }
@@ -78,7 +78,7 @@ final class Allocator {
         return block;
     }
 
-    /** Memory that was not reserved here: one block, whose bytes nobody else gets. */
+    /** Takes ownership of memory that was not reserved here, as one storage. */
     Storage adopt(Memory memory) {
         adopted.add(memory);
         reserved += memory.bytes();
@@ -135,7 +135,7 @@ final class Allocator {
         reserved = 0;
     }
 
-    /** The gaps of a chunk by ascending offset, in arrays: a step takes and gives hundreds of times, and makes no objects for it. */
+    /** The free list of a region by ascending offset, in arrays, because a step allocates and frees hundreds of times. */
     private static final class Region {
         private final Memory memory;
         private long[] offsets = new long[16];
@@ -147,7 +147,7 @@ final class Allocator {
             lengths[0] = memory.bytes();
         }
 
-        /** Where a gap of this size began that is taken now, or -1. */
+        /** Allocates from the first gap that is large enough and returns its offset, or -1. */
         long take(long size) {
             for (int i = 0; i < gaps; i++) {
                 if (lengths[i] >= size) {

@@ -3,17 +3,16 @@ package dev.starforge.tensor;
 import java.util.List;
 
 /**
- * How elements are stored. Arithmetic is float32 whatever the storage; the 16-bit types are for weights and caches, the
- * quantized types for weights alone. Of those a format says which {@link Plane planes} a matrix is stored as, and a format
- * with other parameters is another row here. There are two kinds:
+ * Element types. Arithmetic is float32 for all of them; the 16-bit types are for weights, activations and caches, the quantized types for
+ * weights only. A matrix of a quantized type is stored as one or more {@link Plane planes}. There are two kinds of quantized types:
  *
  * <ul>
- *   <li>In a <em>block</em> type so many neighbours of a row share so many bytes, scales among them: one plane of blocks, row
- *       after row. What the bytes mean is told by {@code codec.BlockFormat}. A plain type is a block of one.
- *   <li>A <em>planar</em> type keeps codes, scales and what else there is apart, for the matrix as a whole: a scale may serve
- *       several rows, and a permutation all of them. {@code codec.MatrixCodec} tells what they mean. Codes come first, so that
- *       a quantizer can write as it reads and keep but the scales for later; no plane begins where its elements would not be
- *       aligned, in a matrix that does.
+ *   <li>A <em>block</em> type stores a fixed number of consecutive elements of a row, with their scales, in a fixed number of
+ *       bytes, as ggml does: one plane of blocks, row by row. {@code codec.BlockFormat} decodes them. A plain type is a block
+ *       of one element.
+ *   <li>A <em>planar</em> type stores quantized values, scales, zero points and permutation in separate planes of the whole
+ *       matrix. {@code codec.MatrixCodec} decodes them. The values come first, so that a quantizer can stream them and write
+ *       the scales at the end. Each plane is aligned to its elements if the matrix is.
  * </ul>
  */
 public enum DType {
@@ -33,19 +32,19 @@ public enum DType {
     Q6_K(256, 210),
     MXFP4(32, 17),
     NF4(64, 36),
-    /** {@link #NF4} whose magnitudes are coded in turn, in blocks of 256 over the whole matrix, as in bitsandbytes. */
+    /** {@link #NF4} with double quantization: absmax is quantized in blocks of 256 over the whole matrix, as in bitsandbytes. */
     NF4_DOUBLE(64, DType::nf4Double),
-    /** Signed bytes, a half as scale to each 128 of a row. */
+    /** Signed bytes with an f16 scale for each 128 elements of a row. */
     INT8_128(128, (rows, columns) -> int8(rows, columns, 128)),
-    /** Four-bit codes with scales and zero points for each group of inputs, in any order of inputs, as in AutoGPTQ. */
+    /** Four-bit values with a scale and a zero point for each group of inputs, in any order of inputs (act-order), as in AutoGPTQ. */
     GPTQ_32(32, (rows, columns) -> gptq(rows, columns, 32)),
     GPTQ_64(64, (rows, columns) -> gptq(rows, columns, 64)),
     GPTQ_128(128, (rows, columns) -> gptq(rows, columns, 128)),
-    /** The same with one group to a row, AutoGPTQ's group size -1. */
+    /** {@link #GPTQ_32} with one group per row, AutoGPTQ's group size -1. */
     GPTQ_CHANNEL(32, (rows, columns) -> gptq(rows, columns, Math.max(1, columns))),
-    /** Codes of cached keys and values, whose scales lie apart; and what planes are made of. */
+    /** Values of an int8 KV cache, whose scales are a separate tensor; and an element type of planes. */
     I8(1, 1),
-    /** What planes are made of besides; no tensor that an operation takes. */
+    /** An element type of planes. Operations do not take such tensors. */
     U8(1, 1);
 
     private interface PlaneLayout {
@@ -96,7 +95,7 @@ public enum DType {
                 new Plane("zeros", U8, Math.ceilDiv(groups, 2)));
     }
 
-    /** What a matrix of this type is stored as; its columns are whole blocks. */
+    /** The planes of a matrix of this type, whose columns are whole blocks. */
     public List<Plane> planes(long rows, long columns) {
         if (rows < 0 || columns < 0 || columns % blockElements != 0) {
             throw new ShapeException(this + ": planes of " + rows + " x " + columns
@@ -126,7 +125,7 @@ public enum DType {
         return blockBytes;
     }
 
-    /** The bytes of so many elements, which must fill whole blocks. */
+    /** The size in bytes of this number of elements, which must fill whole blocks. */
     public long bytes(long elements) {
         if (elements < 0 || elements % blockElements != 0) {
             throw new ShapeException(this + ": " + elements + " elements, expected a multiple of " + blockElements);
@@ -171,7 +170,7 @@ public enum DType {
         };
     }
 
-    /** The float a 16-bit pattern of this type stands for; exact. */
+    /** Converts 16 bits of this type to float; exact. */
     public float widen(short bits) {
         return switch (this) {
             case F16 -> Float.float16ToFloat(bits);

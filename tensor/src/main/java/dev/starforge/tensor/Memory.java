@@ -1,6 +1,6 @@
 package dev.starforge.tensor;
 
-/** A stretch of a device's memory. Only the device that reserved it knows what is behind it. */
+/** A block of device memory, opaque to all but the device that reserved it. */
 public interface Memory {
     long bytes();
 }

@@ -1,17 +1,16 @@
 package dev.starforge.tensor;
 
-import dev.starforge.tensor.op.Tape;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Supplier;
 
 /**
- * Owns tensors. There is one for each lifetime: the weights (the process), a session, a step. Within a scope lifetimes
- * nest by mark and release: what was allocated since a mark is given back together, but for the tensors that escape.
- * {@link Tape} alone holds tensors past their release, and drops them again while it runs backward.
+ * Owns tensors. There is one scope for each lifetime: the weights (the process), a session, a step. Within a scope,
+ * lifetimes nest: {@link #release} frees all tensors allocated since the last {@link #mark}, except those that escape.
+ * Only {@code op.Tape} retains tensors past their release; it drops them while it runs backward.
  *
- * <p>Serial: one thread owns a scope.
+ * <p>Not thread-safe: one thread owns a scope.
  */
 public final class Scope implements AutoCloseable {
     private final DeviceMemory device;
@@ -30,8 +29,8 @@ public final class Scope implements AutoCloseable {
     }
 
     /**
-     * Says beforehand what will be allocated, about and in any order: the device reserves it at once, and no more than it.
-     * What then does not fit, or was not said, is reserved as usual.
+     * Reserves device memory for tensors of these sizes, in any order, before they are allocated. Tensors that do not fit
+     * into it are allocated as usual.
      */
     public void expect(List<Long> bytes) {
         if (closed) {
@@ -49,7 +48,7 @@ public final class Scope implements AutoCloseable {
         return new Tensor(spec, block, 0);
     }
 
-    /** A tensor that is a stretch of a file and is never written to, of a type that the device maps. */
+    /** Maps a region of a file as a read-only tensor, of a type that the device can map. */
     public Tensor map(Spec spec, FileRegion region) {
         if (closed) {
             throw new TensorException("map " + spec + ": the scope is closed");
@@ -62,12 +61,12 @@ public final class Scope implements AutoCloseable {
         return new Tensor(spec, block, 0);
     }
 
-    /** Opens a nested lifetime. Every mark is released once, innermost first. */
+    /** Opens a nested lifetime. Each mark is released once, innermost first. */
     public void mark() {
         marks.push(owned.size());
     }
 
-    /** Gives back everything allocated since the innermost mark, except {@code escaping}, which the outer lifetime owns now. */
+    /** Frees everything allocated since the innermost mark, except {@code escaping}, which the outer lifetime then owns. */
     public void release(Tensor... escaping) {
         if (marks.isEmpty()) {
             throw new TensorException("release without a mark");
@@ -89,7 +88,7 @@ public final class Scope implements AutoCloseable {
         owned.subList(write, owned.size()).clear();
     }
 
-    /** Whether a block is among those kept; each is kept once. A set would cost more than the few comparisons. */
+    /** Removes a block from those kept and returns true if it is among them. A set would cost more than the few comparisons. */
     private static boolean takes(Storage[] kept, Storage block) {
         boolean found = false;
         for (int i = 0; i < kept.length; i++) {
@@ -101,7 +100,7 @@ public final class Scope implements AutoCloseable {
         return found;
     }
 
-    /** Runs a body in a lifetime of its own that also ends when the body fails; nothing escapes but what it returns. */
+    /** Runs a body in a nested lifetime, which also ends if the body throws. Only the tensors that the body returns escape. */
     public <T> T within(Supplier<T> body) {
         int depth = marks.size();
         mark();
@@ -122,7 +121,7 @@ public final class Scope implements AutoCloseable {
         return result;
     }
 
-    /** Gives one tensor of the innermost lifetime back before the rest. */
+    /** Frees one tensor of the innermost lifetime early. */
     public void disown(Tensor tensor) {
         int mark = marks.isEmpty() ? 0 : marks.peek();
         for (int i = owned.size() - 1; i >= mark; i--) {
@@ -135,7 +134,7 @@ public final class Scope implements AutoCloseable {
         throw new TensorException("disown " + tensor + ": it does not belong to the innermost lifetime");
     }
 
-    /** One more holder: the tensor outlives the release of its lifetime until it is {@link #drop dropped}. */
+    /** Retains a tensor past the release of its lifetime, until it is {@link #drop dropped}. */
     public void hold(Tensor tensor) {
         tensor.storage().hold();
     }
@@ -147,22 +146,22 @@ public final class Scope implements AutoCloseable {
         }
     }
 
-    /** Turns one hold into ownership by the innermost open lifetime. */
+    /** Turns one {@link #hold} into ownership by the innermost open lifetime. */
     public void adopt(Tensor tensor) {
         owned.add(tensor.storage());
     }
 
-    /** Bytes handed out now. */
+    /** Bytes allocated to tensors now. */
     public long usedBytes() {
         return allocator.used();
     }
 
-    /** The most bytes that were handed out at one time. */
+    /** Peak of {@link #usedBytes}. */
     public long peakBytes() {
         return allocator.peak();
     }
 
-    /** Bytes taken from the device. */
+    /** Bytes reserved on the device. */
     public long reservedBytes() {
         return allocator.reserved();
     }

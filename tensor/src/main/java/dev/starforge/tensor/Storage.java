@@ -1,6 +1,6 @@
 package dev.starforge.tensor;
 
-/** One allocation: a piece of memory and how many holders (scopes, tapes) still want it. */
+/** One allocation, with a reference count of its holders (scopes and tapes). */
 public final class Storage {
     private final Allocator owner;
     private final Memory memory;
@@ -31,7 +31,7 @@ public final class Storage {
         holders++;
     }
 
-    /** True when this was the last holder. */
+    /** Drops one reference and returns true if it was the last. */
     boolean drop() {
         if (holders == 0) {
             throw new TensorException("block of " + bytes + " bytes released twice");
@@ -39,7 +39,7 @@ public final class Storage {
         return --holders == 0;
     }
 
-    /** Whether its memory went back, or went away with its allocator. */
+    /** Returns true if the memory was freed, or its allocator closed. */
     boolean freed() {
         return holders == 0 || owner.closed();
     }

@@ -1,11 +1,8 @@
 package dev.starforge.tensor;
 
-import dev.starforge.tensor.op.Ops;
-import dev.starforge.tensor.op.Tape;
-
 /**
- * A handle on row-major elements in some device's memory. Immutable and without behaviour: operations belong to
- * {@link Ops}, lifetimes to {@link Scope}. Equality is identity, which is what {@link Tape} follows.
+ * A handle on row-major elements in the memory of a device. Immutable: {@code op.Ops} runs operations on it, {@link Scope}
+ * manages its lifetime. Equality is identity; {@code op.Tape} relies on it.
  */
 public final class Tensor {
     private final Spec spec;
@@ -47,15 +44,14 @@ public final class Tensor {
         return storage().memory();
     }
 
-    /** Where in {@link #memory()} the first element is, in bytes. */
+    /** Offset of the first element in {@link #memory()}, in bytes. */
     public long offset() {
         return storage().offset() + offset;
     }
 
     /**
-     * The same elements from {@code element} on, seen with another shape. Shares storage; owns nothing. How a device lays
-     * out a quantized matrix (the last two dimensions) is its own business, so of a quantized tensor there are views of
-     * whole matrices.
+     * Returns a view with another shape that starts at {@code element}. It shares the storage. Devices choose their own
+     * layout of a quantized matrix (the last two dimensions), so a view of a quantized tensor consists of whole matrices.
      */
     public Tensor view(long element, Shape shape) {
         Spec part = new Spec(dtype(), shape);
@@ -66,10 +62,10 @@ public final class Tensor {
         return new Tensor(part, storage, Math.addExact(offset, Math.multiplyExact(element, dtype().bytes())));
     }
 
-    /** The same bits as elements of another plain type that has as many bytes: how numbers of two types go in one copy. */
+    /** Returns the same bytes as elements of another plain type of the same size, so that one copy can hold both types. */
     public Tensor as(DType type) {
         if (dtype().isQuantized() || type.isQuantized() || dtype().bytes() != type.bytes()) {
-            throw new ShapeException("view of " + spec + " as " + type + ": expected a plain type of as many bytes");
+            throw new ShapeException("view of " + spec + " as " + type + ": expected a plain type of the same size");
         }
         return new Tensor(new Spec(type, shape()), storage, offset);
     }

@@ -73,8 +73,8 @@ public final class RuntimeImage {
                         theirs.or(() -> javaHome.flatMap(RuntimeImage::jlink))
                                 .orElseThrow(
                                         () -> new MissingException("jlink not found in this runtime. Pass a JDK 25 for"
-                                            + " this system with --jdk DIR, set JAVA_HOME to one, or omit the runtime"
-                                            + " with --no-runtime")),
+                                                + " this system with --jdk DIR, set JAVA_HOME to one, or omit the runtime"
+                                                + " with --no-runtime")),
                         arguments);
         if (!said.isEmpty()) {
             throw new MissingException("jlink failed: " + said.strip());

@@ -37,8 +37,8 @@ import tools.jackson.databind.node.ObjectNode;
             "Test the numerical results of a device",
             "",
             "Compares a tiny model with PyTorch (logits, text, losses, gradients, training), quantized formats with"
-                + " llama.cpp, and each operation with the reference. Takes less than a minute; needs no files and no"
-                + " network. The exit code is 1 if a test fails.",
+                    + " llama.cpp, and each operation with the reference. Takes less than a minute; needs no files and no"
+                    + " network. The exit code is 1 if a test fails.",
             "",
         },
         footerHeading = "%nExamples:%n",

@@ -18,38 +18,38 @@ import jdk.incubator.vector.VectorSpecies;
 /**
  * Attention in tiles with a running softmax (Dao et al. 2022), so that no matrix of scores ever exists.
  *
- * <p>Lanes are dimensions of a head. A tile is 64 keys of a sequence, wherever the cache has them, widened to
- * float32 once for all queries and grouped heads of a chunk. Scores and weighted sums are {@link HeadTile}'s; maxima and sums
- * run along the keys. Tiles are gathered into stretches of 512 keys with a softmax of their own, and stretches are
- * combined from the first to the last. Tiles and stretches begin at multiples of their length, so the order of summation
- * of a query follows from its position alone: not from the other queries, the blocks of the cache, the width of the
- * machine or the threads. A prompt has chunks enough for all threads and walks through its stretches; where there are
- * few chunks, as for one token, every stretch is a chunk and the stretches meet in a second pass. The bits are the same.
+ * <p>Lanes are dimensions of a head. A tile is 64 keys of a sequence, gathered from the cache blocks and widened to
+ * float32 once for all queries and grouped heads of a chunk. {@link HeadTile} computes scores (QK^T) and weighted sums (PV)
+ * with an online softmax along the keys. Keys are split into runs of 512 with their own softmax state, as in flash-decoding,
+ * and the splits are merged from first to last. Tiles and splits begin at multiples of their length, so the order of
+ * summation of a query depends on its position only: not on the other queries, the blocks of the cache, the vector width or
+ * the threads. In prefill a chunk loops over its splits; in decode, with few chunks, each split is a chunk of its own and a
+ * second pass merges them. The results are bit-equal.
  *
- * <p>Four rows, such as a token has for each key where heads come in groups of four, read a cache in float16 as it lies
- * there ({@link F16Tile}).
+ * <p>Four query rows, as one token has with four heads per KV head, read an fp16 cache without widening it first
+ * ({@link F16Tile}).
  */
 public final class Attention extends AttentionLayout {
     private static final VectorSpecies<Float> SPECIES = Lanes.SPECIES;
     private static final int W = Lanes.WIDTH;
 
-    /** Keys that a softmax runs over before it meets others; a multiple of {@link HeadTile#KEYS}. */
+    /** Keys of a split, which has its own softmax state; a multiple of {@link HeadTile#KEYS}. */
     private static final int KEYS_PER_SPLIT = 512;
 
-    /** About how many queries, times heads of a group, share the keys and values of a tile. */
+    /** Query rows (queries times heads of a group) that share a tile of keys and values, approximately. */
     private static final int QUERY_ROWS_PER_TILE = 32;
 
-    /** With so many chunks, one for a group of heads, or fewer, stretches are chunks too. */
+    /** Up to this number of chunks (queries times KV heads), each split of the keys is a chunk of its own. */
     private static final int SPLIT_MAX_CHUNKS = 64;
 
-    /** With so many stretches, heads that lie in so many neighbouring elements of a row share a chunk, and its cache lines. */
+    /** From this number of splits on, KV heads of up to MAX_GROUPED_ELEMENTS adjacent elements share a chunk and its cache lines. */
     private static final int MIN_SPLITS_TO_GROUP_HEADS = 8;
 
     private static final int MAX_GROUPED_ELEMENTS = 1024;
 
     private final int width; // d, for whole vectors of any machine
     private final int queriesPerChunk; // queries of a chunk
-    private final int splits; // that a table has room for
+    private final int splits; // of the longest sequence that a block table holds
     private final int headGroups; // groups of heads of a chunk
 
     public Attention(float scale, int window, int block, Shape q, Shape k, Shape tables) {
@@ -66,7 +66,7 @@ public final class Attention extends AttentionLayout {
         return tokens * kvHeads <= SPLIT_MAX_CHUNKS;
     }
 
-    /** Shared: a state for each query and stretch, where stretches are chunks. */
+    /** The shared part is a softmax state for each query and split, if splits are chunks. */
     public Scratch scratch() {
         long rows = (long) queriesPerChunk * group;
         long states = isSplit() ? tokens * heads * splits * (width + 2) : 0;
@@ -97,7 +97,7 @@ public final class Attention extends AttentionLayout {
         }
         long parts = Workers.count(kvHeads, headGroups);
         workers.run(items.size() * splits * parts, (index, s, at) -> {
-            long block = index / parts; // heads of one stretch follow each other: they lie side by side
+            long block = index / parts; // heads of one split are consecutive because they are adjacent in memory
             int kvHead = (int) (index % parts) * headGroups;
             QueryChunk c = chunk(in, items, block / splits * kvHeads + kvHead, at);
             c.groups = Math.min(headGroups, kvHeads - kvHead);
@@ -125,14 +125,14 @@ public final class Attention extends AttentionLayout {
         });
     }
 
-    /** Where the state of a row and stretch is in what the workers share. */
+    /** Offset of the state of a row and split in the shared scratch. */
     private int state(long row, int split) {
         return (int) ((row * splits + split) * (width + 2));
     }
 
     /**
-     * Some neighbouring queries of one sequence and one group of heads, and where a worker has what belongs to them. A state
-     * is a row's weighted sum of values, the maximum of its scores and the sum of its weights.
+     * Consecutive queries of one sequence and one group of heads, and the offsets of their data in the worker's scratch. The
+     * softmax state of a row is its weighted sum of values, the maximum of its scores and the sum of its weights.
      */
     private static final class QueryChunk {
         private int sequence;
@@ -177,7 +177,7 @@ public final class Attention extends AttentionLayout {
         return c;
     }
 
-    /** The queries of a chunk, scaled, with zeros behind each. */
+    /** Loads the queries of a chunk, scaled and padded with zeros. */
     private void loadQueries(AttentionInputs<View> in, QueryChunk c, float[] s) {
         for (int r = 0; r < c.groups * c.rows; r++) {
             int to = c.q + r * width;
@@ -188,7 +188,7 @@ public final class Attention extends AttentionLayout {
         c.f16 = scaleForF16(in, c, s);
     }
 
-    /** The queries again, 2^112 times as large, if {@link F16Tile} can use them. */
+    /** Loads the queries times 2^112 for {@link F16Tile}; returns false if it cannot be used. */
     private boolean scaleForF16(AttentionInputs<View> in, QueryChunk c, float[] s) {
         if (c.rows != HeadTile.ROWS || d != width || in.k().dtype != DType.F16 || in.v().dtype != DType.F16) {
             return false;
@@ -202,7 +202,7 @@ public final class Attention extends AttentionLayout {
         return most.reduceLanes(VectorOperators.MAX) < Float.POSITIVE_INFINITY;
     }
 
-    /** The states of a chunk's rows over the keys of one stretch. */
+    /** Computes the softmax states of a chunk's rows over the keys of one split. */
     private void attend(AttentionInputs<View> in, QueryChunk c, int split, float[] s, int state) {
         for (int r = 0; r < c.groups * c.rows; r++) {
             int y = state + r * (width + 2);
@@ -279,16 +279,16 @@ public final class Attention extends AttentionLayout {
         return true;
     }
 
-    /** Brings the lines of a chunk's heads from memory in the order they lie there, which is what it is fastest at. */
+    /** Prefetches the cache lines of a chunk's heads in memory order. */
     private void prefetch(View x, View tables, QueryChunk c, int t, int next, float[] s) {
         int lines = 0;
         for (int i = t; i < next; i++) {
             lines += HeadTile.prefetch(x, key(tables, c.sequence, i, c.kvHead), c.groups * d);
         }
-        s[c.strip] = lines; // or nobody would read them
+        s[c.strip] = lines; // keeps the reads alive
     }
 
-    /** Scores to weights relative to the maximum so far, the sums moved along, and what sums of values have to be scaled by. */
+    /** Turns scores into weights relative to the running maximum, updates the sums, and computes the rescale factors. */
     private void onlineSoftmax(View positions, QueryChunk c, int t, int next, float[] s, int state) {
         int tile = t / HeadTile.KEYS * HeadTile.KEYS;
         for (int r = 0; r < c.rows; r++) {
@@ -323,7 +323,7 @@ public final class Attention extends AttentionLayout {
         return most.reduceLanes(VectorOperators.MAX);
     }
 
-    /** The state at {@code y} as if it had gone on over the keys of the state at {@code other}. */
+    /** Merges the softmax state at {@code other} into the one at {@code y}. */
     private void mergeSplit(float[] s, int y, int other, int strip) {
         float more = s[other + width];
         if (more == Float.NEGATIVE_INFINITY) {
@@ -359,7 +359,7 @@ public final class Attention extends AttentionLayout {
         }
     }
 
-    /** Where the keys end that lie one after another from position t on, before {@code next}. */
+    /** Returns the end of the keys that are contiguous in the cache from position t on, at most {@code next}. */
     private int contiguousEnd(View tables, long sequence, int t, int next) {
         long table = sequence * tables.last;
         int i = t / block;
@@ -369,7 +369,7 @@ public final class Attention extends AttentionLayout {
         return Math.min(next, i * block);
     }
 
-    /** Keys or values t..next-1 of a sequence, run by run, each followed by zeros to the width of a row. */
+    /** Loads keys or values t..next-1 of a sequence, padded with zeros to the row width. */
     private void loadTile(
             AttentionInputs<View> in, boolean values, QueryChunk c, int kv, int t, int next, float[] s, int to) {
         View tables = in.tables();
@@ -391,7 +391,7 @@ public final class Attention extends AttentionLayout {
         }
     }
 
-    /** scores[G, N, S * L]: row by row, -infinity but for the stretch a query sees. */
+    /** scores[G, N, S * L]: row by row, -infinity except for the keys a query attends to. */
     public static void mask(Workers workers, int window, int block, MaskInputs<View> in, View y) {
         View starts = in.starts();
         long tokens = in.positions().size;

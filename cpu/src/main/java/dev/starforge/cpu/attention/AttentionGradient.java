@@ -16,17 +16,17 @@ import jdk.incubator.vector.VectorSpecies;
 
 /**
  * The gradient of {@link Attention}. It recomputes probabilities from the saved log-sum-exp; its lanes are queries, and keys
- * and values are spread over them. For dk and dv the lanes are keys: the same loops with the roles exchanged, one writer
+ * and values are broadcast over them. For dk and dv the lanes are keys: the same loops with the roles exchanged, one writer
  * for each row. Tiles are [panel][d][lane].
  */
 public final class AttentionGradient extends AttentionLayout {
     private static final VectorSpecies<Float> SPECIES = Lanes.SPECIES;
     private static final int W = Lanes.WIDTH;
 
-    /** Keys (or, for dk and dv, queries of the group's heads) that are spread over the lanes at a time. */
+    /** Keys (or, for dk and dv, queries of the group's heads) that are broadcast over the lanes at a time. */
     private static final int BROADCAST_ROWS = 48;
 
-    /** About how many lanes a chunk fills. */
+    /** Lanes that a chunk fills, approximately. */
     private static final int LANES = 64;
 
     private final int rows; // d, for whole tiles
@@ -139,7 +139,7 @@ public final class AttentionGradient extends AttentionLayout {
         }
     }
 
-    /** Lanes are keys from {@code first} on; what is spread over them are the queries of the group's heads. */
+    /** Lanes are keys from {@code first} on; the queries of the group's heads are broadcast over them. */
     private void keyGradient(
             AttentionGradInputs<View> in,
             AttentionGradOutputs<View> out,
@@ -208,7 +208,7 @@ public final class AttentionGradient extends AttentionLayout {
         }
     }
 
-    /** Query rows of a chunk as lanes, zero in the lanes that are left over. */
+    /** Loads query rows of a chunk as lanes; unused lanes are zero. */
     private void gather(View x, int n, int kvHead, int used, float[] s, int to, int strip) {
         Arrays.fill(s, to, to + Lanes.pad(used, W) * rows, 0);
         for (int r = 0; r < used; r++) {
@@ -231,7 +231,7 @@ public final class AttentionGradient extends AttentionLayout {
         }
     }
 
-    /** Keys or values t..next-1 of a sequence, from wherever the cache has them. */
+    /** Loads keys or values t..next-1 of a sequence from the cache. */
     private void fetch(View x, View tables, int sequence, int kvHead, int t, int next, float[] s, int to) {
         for (int i = t; i < next; i++) {
             x.load(key(tables, sequence, i, kvHead), d, s, to + (i - t) * stride);
@@ -253,7 +253,7 @@ public final class AttentionGradient extends AttentionLayout {
         }
     }
 
-    /** Takes the keys from t on from the lanes whose query must not see them. */
+    /** Masks keys from t on in the lanes whose query must not attend to them. */
     private void maskKeys(View positions, int n, int lane0, int used, int t, int next, float[] s, int scores) {
         for (int lane = 0; lane < W && lane0 + lane < used; lane++) {
             int position = positions.index(n + (lane0 + lane) / group);
@@ -267,7 +267,7 @@ public final class AttentionGradient extends AttentionLayout {
         }
     }
 
-    /** The same where lanes are keys from t on, and rows are queries. */
+    /** Masks queries (rows) that must not attend to the keys from t on (lanes). */
     private void maskQueries(View positions, int begin, int from, int count, int t, float[] s, int scores) {
         for (int row = 0; row < count; row++) {
             int position = positions.index(begin + (from + row) / group);

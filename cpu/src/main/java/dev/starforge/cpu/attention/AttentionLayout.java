@@ -5,7 +5,7 @@ import dev.starforge.cpu.elementwise.Elementwise;
 import dev.starforge.tensor.Shape;
 
 /**
- * What attention and its gradient share: where queries and keys lie, which of them meet, and the pieces of work.
+ * Base of attention and its gradient: the layout of queries and keys, the causal mask, and the work items.
  *
  * <p>Legend: N queries, H heads, D head size, t a key's position.
  */
@@ -34,7 +34,7 @@ abstract sealed class AttentionLayout permits Attention, AttentionGradient {
         return window == 0 ? 0 : Math.max(0, position - window + 1);
     }
 
-    /** Where the pieces of work begin: chunks of queries, or of keys, of each sequence. */
+    /** The sequence and first element of each work item: a chunk of queries or keys. */
     record WorkItems(int[] sequence, int[] from) {
         long size() {
             return sequence.length;

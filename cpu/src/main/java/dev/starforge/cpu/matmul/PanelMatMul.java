@@ -268,8 +268,7 @@ final class PanelMatMul implements Product {
         int d = y + 2 * ROWS * GEMV_MAX_TOKENS;
         int d2 = d + 2 * scales;
         int codes = d2 + 2 * scales;
-        QuantizedTile.UnpackedPanels unpacked =
-                new QuantizedTile.UnpackedPanels(codes, codes, d, d + scales, 0);
+        QuantizedTile.UnpackedPanels unpacked = new QuantizedTile.UnpackedPanels(codes, codes, d, d + scales, 0);
         Arrays.fill(s, y, y + 2 * ROWS * tokens, 0);
         for (int k0 = 0; k0 < k && bytes(); k0 += GEMV_K_BLOCK) {
             long from = a + panels.at(k0);
@@ -341,8 +340,7 @@ final class PanelMatMul implements Product {
     }
 
     /** Up to {@link #SWEEP_TOKENS} tokens with up to {@link #SWEEP_PANELS} panels. */
-    private void sweep(
-            PanelCall call, int first, int tokens, long panel, int used, int rows, float[] s, int own) {
+    private void sweep(PanelCall call, int first, int tokens, long panel, int used, int rows, float[] s, int own) {
         PanelWeight weight = call.weight;
         MemorySegment w = weight.segment();
         int y = own;
@@ -350,8 +348,7 @@ final class PanelMatMul implements Product {
         int d2 = d + 2 * scales;
         int codes = d2 + 2 * scales;
         int codes2 = codes + K_BLOCK * SLOTS;
-        QuantizedTile.UnpackedPanels unpacked =
-                new QuantizedTile.UnpackedPanels(codes, codes2, d, d + scales, d2 - d);
+        QuantizedTile.UnpackedPanels unpacked = new QuantizedTile.UnpackedPanels(codes, codes2, d, d + scales, d2 - d);
         for (int i = 0; i < used; i++) {
             int yi = y + i * SWEEP_TOKENS * ROWS;
             Arrays.fill(s, yi, yi + Lanes.pad(tokens, tile) * ROWS, 0);
@@ -377,14 +374,14 @@ final class PanelMatMul implements Product {
                 unpack(w, from2, depth, s, codes2);
                 for (int t = 0; t < tokens; t += tile) {
                     int xAt = (first + t) * k + k0 * tile;
-                    QuantizedTile.tile(
-                            s, format, call.activations, unpacked, xAt, depth, yi + t * ROWS, y2 + t * ROWS);
+                    QuantizedTile.tile(s, format, call.activations, unpacked, xAt, depth, yi + t * ROWS, y2 + t * ROWS);
                 }
             }
         }
         for (int i = 0; i < used; i++) {
             for (int t = 0; t < tokens; t++) {
-                call.out.store(call.to + (first + t) * n + (panel + i) * ROWS, rows, s, y + (i * SWEEP_TOKENS + t) * ROWS);
+                call.out.store(
+                        call.to + (first + t) * n + (panel + i) * ROWS, rows, s, y + (i * SWEEP_TOKENS + t) * ROWS);
             }
         }
     }

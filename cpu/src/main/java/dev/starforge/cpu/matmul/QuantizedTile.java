@@ -70,7 +70,14 @@ final class QuantizedTile {
      * @param depth elements, whole groups of x
      */
     static void tile(
-            float[] s, Format format, Activations activations, UnpackedPanels panels, int xAt, int depth, int y, int y2) {
+            float[] s,
+            Format format,
+            Activations activations,
+            UnpackedPanels panels,
+            int xAt,
+            int depth,
+            int y,
+            int y2) {
         int run = format.run;
         int dRuns = format.dRuns;
         boolean shifted = format.shifted;

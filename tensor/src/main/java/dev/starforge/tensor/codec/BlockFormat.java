@@ -64,7 +64,7 @@ public enum BlockFormat {
         return ggufId != NOT_IN_GGUF;
     }
 
-    /** The number that stands for this type in a GGUF file. */
+    /** The type number in a GGUF file. */
     public int ggufId() {
         if (!isInGguf()) {
             throw new TensorException(this + ": a GGUF file has no such type");
@@ -85,7 +85,7 @@ public enum BlockFormat {
         return dtype.isQuantized();
     }
 
-    /** The bytes of so many elements, which must fill whole blocks. */
+    /** The size in bytes of this number of elements, which must fill whole blocks. */
     public long bytes(long elements) {
         return dtype.bytes(elements);
     }

@@ -5,21 +5,21 @@ import dev.starforge.tensor.TensorException;
 import java.nio.ByteBuffer;
 
 /**
- * Where the floating-point numbers of a block are. Kernels count on finite ones; a damaged file may have others.
+ * Where the floating-point scales of a block are. Kernels require finite scales; a damaged file may have others.
  *
  * @param at the byte of the first 16-bit word that has an exponent
- * @param count how many such words
+ * @param count number of such words
  * @param exponent the bits that are all set in a number that is not finite
  */
 record BlockScales(int at, int count, int exponent) {
-    /** No number that could be infinite: plain floats, and MXFP4, which has exponents alone. */
+    /** No scale that could be infinite: plain floats, and MXFP4, whose scales are exponents only. */
     static final BlockScales NONE = new BlockScales(0, 0, 0);
 
     static BlockScales f16(int at, int count) {
         return new BlockScales(at, count, 0x7c00);
     }
 
-    /** One float32, of which the upper half has the exponent. */
+    /** One float32; its upper 16 bits have the exponent. */
     static BlockScales f32(int at) {
         return new BlockScales(at + 2, 1, 0x7f80);
     }

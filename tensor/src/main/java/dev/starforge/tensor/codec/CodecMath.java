@@ -3,7 +3,7 @@ package dev.starforge.tensor.codec;
 import dev.starforge.tensor.TensorException;
 import java.nio.ByteBuffer;
 
-/** The small arithmetic that codecs share: f16, unsigned bytes, rounding, and the largest magnitude of a stretch. */
+/** Arithmetic that codecs share: fp16, unsigned bytes, rounding, and absmax. */
 final class CodecMath {
     private CodecMath() {}
 
@@ -15,7 +15,7 @@ final class CodecMath {
         out.putShort(at, Float.floatToFloat16(value));
     }
 
-    /** A float as its 16-bit neighbour stands for it. */
+    /** Rounds a float to fp16 and back. */
     static float roundToFp16(float value) {
         return Float.float16ToFloat(Float.floatToFloat16(value));
     }
@@ -62,7 +62,7 @@ final class CodecMath {
         }
     }
 
-    /** A parameter that must be what it must be. */
+    /** Checks a parameter. */
     static void require(boolean holds, Object format, String expectation) {
         if (!holds) {
             throw new TensorException(format + ": expected " + expectation);

@@ -19,12 +19,12 @@ public enum Fp8 {
         this.largest = largest;
     }
 
-    /** The power of two that an exponent byte stands for (E8M0: no sign, no mantissa, 255 is NaN). */
+    /** Decodes an E8M0 exponent byte (a power of two; 255 is NaN). */
     public static float power(byte exponent) {
         return exponent == -1 ? Float.NaN : Math.scalb(1f, Byte.toUnsignedInt(exponent) - 127);
     }
 
-    /** The float a code stands for; exact. */
+    /** Decodes a value; exact. */
     public float widen(byte code) {
         int magnitude = code & 0x7f;
         int exponent = magnitude >> mantissaBits;

@@ -2,14 +2,14 @@ package dev.starforge.tensor.codec;
 
 import java.nio.ByteBuffer;
 
-/** A planar type whose weights are what a code stands for times the scale of its group of neighbours. */
+/** A planar type whose weights are a dequantized value times the scale of a group of consecutive columns. */
 public sealed interface GroupCodec extends PlanarCodec permits Nf4DoubleCodec, Int8Codec {
     /** Columns that share a scale. */
     int group();
 
     /**
      * Scales of {@code groups} groups, from group {@code first} of its row on, of {@code count} rows from {@code row} on: for
-     * each group those of all rows, and so many {@code lanes} on those of the next.
+     * each group those of all rows, then, {@code lanes} further, those of the next.
      */
     void scales(
             ByteBuffer matrix,
@@ -23,7 +23,7 @@ public sealed interface GroupCodec extends PlanarCodec permits Nf4DoubleCodec, I
             int at,
             int lanes);
 
-    /** The weights of one group: its codes from byte {@code from} on, times its scale. */
+    /** The weights of one group: its quantized values from byte {@code from} on, times its scale. */
     void decode(ByteBuffer codes, int from, float scale, float[] out, int at);
 
     @Override

@@ -115,7 +115,7 @@ public record Int4Gptq(int in, int out, int[] qweight, int[] qzeros, short[] sca
         return qweight[i / 8 * out + o] >>> i % 8 * 4 & 15;
     }
 
-    /** The code that stands for zero in a group of an output. */
+    /** The zero point of a group of an output. */
     public int zero(int group, int o) {
         int at = group * out + o;
         return (qzeros[at / 8] >>> at % 8 * 4 & 15) + 1 & 15;

@@ -70,7 +70,7 @@ public record Int4Packed(int rows, int columns, int[] packed, float[] scales, in
         return (packed[row * Math.ceilDiv(columns, 8) + column / 8] >>> column % 8 * 4 & 15) - 8;
     }
 
-    /** The code that stands for zero in a group of a row. */
+    /** The zero point of a group of a row. */
     public int zero(int row, int group) {
         int perRow = scales.length / rows;
         return zeros.length == 0 ? 0 : (zeros[row / 8 * perRow + group] >>> row % 8 * 4 & 15) - 8;

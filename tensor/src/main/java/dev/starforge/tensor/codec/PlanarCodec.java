@@ -4,18 +4,18 @@ import dev.starforge.tensor.DType;
 import java.nio.ByteBuffer;
 
 /**
- * The codec of a planar type, whose first plane has the codes, row after row. A device may lay out the codes as it likes and
- * keep the other planes.
+ * The codec of a planar type. Its first plane has the quantized values, row by row; a device may store that plane in another
+ * layout.
  */
 public sealed interface PlanarCodec extends MatrixCodec permits GroupCodec, GptqCodec {
     static PlanarCodec of(DType type) {
         return (PlanarCodec) MatrixCodec.of(type);
     }
 
-    /** The bits of a code. */
+    /** Bits of a quantized value. */
     int codeBits();
 
-    /** As below, with the codes of these elements from byte {@code from} of another buffer on. */
+    /** Decodes with the quantized values of these elements from byte {@code from} of a separate buffer on. */
     void decode(
             ByteBuffer codes,
             int from,

@@ -3,10 +3,10 @@ package dev.starforge.tensor.codec;
 import java.nio.ByteBuffer;
 
 /**
- * Q4_0, Q4_1, Q5_0 and Q5_1: 32 codes of four or five bits. A block is the scale d, the offset m if it has one, the 32
+ * Q4_0, Q4_1, Q5_0 and Q5_1: 32 quantized values of four or five bits. A block is the scale d, the offset m if it has one, the 32
  * fifth bits if it has them, and 16 bytes whose low nibbles are the first half of the block and high nibbles the second.
- * With an offset a weight is {@code q * d + m}; without, codes are centred and it is {@code (q - half) * d}, where d
- * carries the sign that gives the extreme weight the code with the larger range.
+ * With an offset a weight is {@code q * d + m}; without, values are centred and it is {@code (q - half) * d}, where d
+ * carries the sign that maps the extreme weight to the larger side of the range.
  */
 record Q4Q5Codec(int bits, boolean offset) implements BlockCodec {
     private static final int HALF = 16;

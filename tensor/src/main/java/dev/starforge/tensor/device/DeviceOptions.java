@@ -6,12 +6,12 @@ import java.util.Set;
 /**
  * How to open a device.
  *
- * @param index which one of its kind
+ * @param index number of the device within its backend
  * @param threads worker threads of a CPU device, 0 for one on each physical core
  * @param kernelCache where compiled kernels are kept between runs
- * @param hidden what a device must do without though it is there, so that what it does elsewhere can be tested here: of a
- *     CPU the instruction sets that it must not write machine code for, as Linux names them, {@link #NO_MACHINE_CODE} for none
- *     at all; of a GPU what its backend names
+ * @param hidden features that the device must not use, to test the code for devices without them. For a CPU: the instruction
+ *     sets that machine code must not use, by their Linux names, or {@link #NO_MACHINE_CODE}; for a GPU: names that its backend
+ *     defines
  */
 public record DeviceOptions(int index, int threads, Path kernelCache, Set<String> hidden) {
     /** Hides every instruction set. */

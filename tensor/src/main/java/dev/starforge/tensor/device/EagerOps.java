@@ -15,7 +15,7 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.function.BiFunction;
 
-/** Computes at once, on one device, in one scope. */
+/** Runs each operation at once, on one device, in one scope. */
 public final class EagerOps implements Ops {
     private final Device device;
     private final Scope scope;
@@ -73,7 +73,7 @@ public final class EagerOps implements Ops {
         return scope.within(() -> op.expand(this, in));
     }
 
-    /** How often each operation ran as its expansion. */
+    /** The number of times each operation ran as its expansion. */
     public Map<String, Long> fallbacks() {
         return Map.copyOf(fallbacks);
     }
@@ -81,7 +81,7 @@ public final class EagerOps implements Ops {
     @Override
     public Tensor reshape(Tensor x, Shape shape) {
         if (x.shape().size() != shape.size()) {
-            throw new ShapeException("reshape: " + x.shape() + " has not as many elements as " + shape);
+            throw new ShapeException("reshape: " + x.shape() + " cannot be viewed as " + shape);
         }
         return x.view(0, shape);
     }

@@ -5,11 +5,11 @@ import java.util.Set;
 import java.util.function.Consumer;
 
 /**
- * What happens where a device has no kernel for a fused operation.
+ * What happens if a device has no kernel for a fused operation.
  *
  * @param allowed whether the expansion may run instead; if not, the operation is named in an error
  * @param off operations whose kernels are not used although the device has them
- * @param log told once for each operation that falls back
+ * @param log receives one message for each operation that falls back
  */
 public record Fallback(boolean allowed, Set<Class<? extends Op>> off, Consumer<String> log) {
     public static final Fallback QUIET = new Fallback(true, Set.of(), line -> {});

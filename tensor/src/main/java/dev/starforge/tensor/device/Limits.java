@@ -1,7 +1,7 @@
 package dev.starforge.tensor.device;
 
 /**
- * The most a device can do, measured on it just now.
+ * Peak throughput of a device, measured.
  *
  * @param bytesPerSecond a plain read of memory by all threads
  * @param flopsPerSecond float32 multiply-adds in registers, each counted as two

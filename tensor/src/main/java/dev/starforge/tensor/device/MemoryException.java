@@ -1,6 +1,6 @@
 package dev.starforge.tensor.device;
 
-/** A device has not as much memory as was asked for. Less may do: this is the one failure a caller can act on. */
+/** Out of memory on a device. The one device failure that a caller can handle, by asking for less. */
 public final class MemoryException extends DeviceException {
     private static final long serialVersionUID = 1;
 

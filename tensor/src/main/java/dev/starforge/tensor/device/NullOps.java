@@ -12,8 +12,8 @@ import java.nio.ByteBuffer;
 import java.util.function.BiFunction;
 
 /**
- * Runs any step with shapes alone, on a device that is not touched: the same forward and backward, the same allocator,
- * the chosen device's own answers for support and workspace. What it reports is therefore a plan and not a rule of thumb.
+ * Computes shapes only. It runs the same forward and backward pass with the same allocator, and the support and workspace
+ * that the chosen device declares, without using the device. Its memory plan is therefore exact, not an estimate.
  */
 public final class NullOps implements Ops {
     private final NullDevice device;
@@ -25,9 +25,9 @@ public final class NullOps implements Ops {
     }
 
     /**
-     * What a step would take.
+     * Memory that a step needs.
      *
-     * @param tensorBytes the most bytes of tensors alive at one time
+     * @param tensorBytes peak bytes of tensors
      * @param workspaceBytes scratch memory of the largest operation
      */
     public record Plan(long tensorBytes, long workspaceBytes) {

@@ -4,10 +4,10 @@ import dev.starforge.tensor.DType;
 import java.util.List;
 
 /**
- * What a backend found.
+ * The result of probing a backend.
  *
- * @param found its devices; empty when it cannot be used here
- * @param reason why it can or cannot be used, for people
+ * @param devices its devices; empty if the backend cannot be used on this machine
+ * @param reason why it can or cannot be used, as a message for the user
  */
 public record Probe(List<DetectedDevice> devices, String reason) {
     public Probe {
@@ -22,12 +22,12 @@ public record Probe(List<DetectedDevice> devices, String reason) {
      * One device.
      *
      * @param index its number within the backend
-     * @param name as its maker calls it
-     * @param memoryBytes what it can hold
-     * @param unified whether that memory is the host's
-     * @param computes the types that activations may have on it, first the one it is fastest in
+     * @param name product name
+     * @param memoryBytes memory size
+     * @param unified whether the memory is shared with the host
+     * @param computes activation types, the fastest first
      * @param attention the attention kernel chosen for it
-     * @param attentionReason why that one
+     * @param attentionReason why that kernel was chosen
      * @param detail compute capability, instruction set, driver
      */
     public record DetectedDevice(

@@ -8,12 +8,12 @@ import java.util.ServiceLoader;
 import java.util.TreeMap;
 
 /**
- * The backend chosen for a run, once, with the reasons for it and against the others. A backend that was named and is not
- * there is an error, never a silent fallback.
+ * The backend chosen for a run, with the reasons for it and against the others. Fails if the requested device is not
+ * available; there is no silent fallback.
  *
- * @param backend the choice
- * @param reason why this one
- * @param others for each other backend, why not
+ * @param backend the chosen backend
+ * @param reason why it was chosen
+ * @param others for each other backend, why it was not chosen
  */
 public record Selection(Backend backend, String reason, Map<String, String> others) {
     /** All backends on the module path, the preferred one first. */

@@ -1,9 +1,8 @@
 package dev.starforge.tensor.device;
 
 /**
- * How a device answers for an operation with these types and shapes: with a kernel of its own, by the operation's
- * expansion, or not at all. Every device that computes runs all operations on plain types; NONE is for quantized types that it
- * has no kernels for, and for devices that have none yet.
+ * How a device supports an operation on given types and shapes: with its own kernel, by the operation's expansion, or not at
+ * all. Every device supports all operations on plain types; NONE is for quantized types without a kernel.
  */
 public enum Support {
     NATIVE,

@@ -19,7 +19,7 @@ import java.nio.file.StandardOpenOption;
 import java.util.List;
 import java.util.Optional;
 
-/** Host memory outside the Java heap, aligned for the widest vectors; what the reference and the CPU backend compute on. */
+/** Off-heap host memory, aligned for the widest vectors. The reference and the CPU backend compute on it. */
 public final class HostMemory implements Memory {
     private static final long ALIGNMENT = 64;
     private static final ValueLayout.OfFloat FLOAT =
@@ -31,13 +31,13 @@ public final class HostMemory implements Memory {
     private final Optional<FileRegion> file;
 
     /**
-     * Where memory comes from that holds zeros, begins at a multiple of 64 and goes back when the arena closes; it throws
-     * {@link OutOfMemoryError} where there is none.
+     * Allocates zeroed memory, aligned to 64 bytes, which is freed when the arena closes. Throws {@link OutOfMemoryError} if
+     * there is not enough.
      */
     public interface HostAllocator {
         MemorySegment allocate(Arena arena, long bytes);
 
-        /** What Java hands out. */
+        /** Allocates from the arena. */
         HostAllocator JAVA = (arena, bytes) -> arena.allocate(bytes, ALIGNMENT);
     }
 
@@ -51,7 +51,7 @@ public final class HostMemory implements Memory {
             segment = source.allocate(arena, bytes);
         } catch (OutOfMemoryError full) {
             arena.close();
-            throw new MemoryException("reserve " + bytes + " bytes of host memory: there is not as much", full);
+            throw new MemoryException("reserve " + bytes + " bytes of host memory: out of memory", full);
         }
     }
 
@@ -65,7 +65,7 @@ public final class HostMemory implements Memory {
         }
     }
 
-    /** A file's own bytes, which come into memory when they are first used. */
+    /** Memory-maps a region of a file. */
     public static Memory map(FileRegion region) {
         try {
             return new HostMemory(region);
@@ -76,7 +76,7 @@ public final class HostMemory implements Memory {
         }
     }
 
-    /** What became of an operation that met the end of a mapped file: someone made the file shorter. */
+    /** Returns the exception for an operation that read past the end of a memory-mapped file, because the file was truncated. */
     public static DeviceException cut(Tensor[] read, InternalError fault) {
         for (Tensor tensor : read) {
             Optional<FileRegion> file = ((HostMemory) tensor.memory()).file;
@@ -91,21 +91,21 @@ public final class HostMemory implements Memory {
         return new DeviceException(
                 region.file() + ": cannot be read at bytes " + region.from() + " to "
                         + (region.from() + region.bytes() - 1)
-                        + ", which are in use: was the file replaced or cut? Load the model again",
+                        + ", which are memory-mapped: was the file replaced or truncated? Load the model again",
                 fault);
     }
 
     /**
-     * To be called by whatever reads a tensor's memory with vectors: where the end of a mapped file is met, the compiler has
-     * the fault thrown as an error in methods that also read without vectors, and ends the JVM in others.
+     * Reads one byte. Call this before reading a tensor's memory with vectors: at the end of a truncated mapped file a scalar
+     * read makes the JVM throw an error, while a method with vector reads only crashes it.
      */
     public static void guard(MemorySegment memory, long at) {
         memory.get(ValueLayout.JAVA_BYTE, at);
     }
 
     /**
-     * Several stretches by several threads. Java zeroes memory before it hands it out, page by page on the thread that
-     * asks, which for the weights of a model takes as long as reading them.
+     * Allocates several blocks with several threads. Java zeroes memory page by page on the allocating thread, which for the
+     * weights of a model takes as long as reading them.
      */
     public static List<Memory> all(List<Long> bytes, HostAllocator source) {
         List<Attempt> attempts =
@@ -119,7 +119,7 @@ public final class HostMemory implements Memory {
         return attempts.stream().map(each -> each.memory.orElseThrow()).toList();
     }
 
-    /** A stretch, or why there is none: all must have been tried before any is given back. */
+    /** A block, or why it could not be allocated. All are tried before any is freed. */
     private record Attempt(Optional<Memory> memory, Optional<MemoryException> failure) {}
 
     private static Attempt attempt(long bytes, HostAllocator source) {
@@ -135,7 +135,7 @@ public final class HostMemory implements Memory {
         return segment.byteSize();
     }
 
-    /** The whole stretch; kernels add {@link Tensor#offset()}. */
+    /** The whole block; kernels add {@link Tensor#offset()}. */
     public MemorySegment segment() {
         return segment;
     }
@@ -144,7 +144,7 @@ public final class HostMemory implements Memory {
         ((HostMemory) memory).arena.close();
     }
 
-    /** Just the bytes of one tensor. */
+    /** The bytes of one tensor. */
     public static MemorySegment segment(Tensor tensor) {
         return ((HostMemory) tensor.memory()).segment.asSlice(tensor.offset(), tensor.bytes());
     }
@@ -160,7 +160,7 @@ public final class HostMemory implements Memory {
         write(to, 0, from);
     }
 
-    /** Throws unless there are as many bytes as a tensor has. */
+    /** Throws unless the buffer holds all bytes of the tensor. */
     public static void requireAll(Tensor to, ByteBuffer from) {
         if (from.remaining() != to.bytes()) {
             throw new ShapeException(
@@ -168,7 +168,7 @@ public final class HostMemory implements Memory {
         }
     }
 
-    /** Bytes as they are, from byte {@code at} of a tensor on. */
+    /** Copies bytes to a tensor, from byte {@code at} on. */
     public static void write(Tensor to, long at, ByteBuffer from) {
         MemorySegment source = MemorySegment.ofBuffer(from);
         MemorySegment.copy(source, 0, segment(to), at, source.byteSize());

@@ -5,16 +5,16 @@ import dev.starforge.tensor.Tensor;
 import java.util.Map;
 import java.util.WeakHashMap;
 
-/** How far tensors that are written in pieces have come, so that one left out or twice there is an error at once. */
+/** Tracks tensors that are written in parts, so that a missing or repeated part is an error at once. */
 public final class WriteProgress {
     private final Map<Tensor, Long> written = new WeakHashMap<>();
 
-    /** Takes the next piece of a tensor into account; one from byte 0 begins anew. */
+    /** Records the next part of a tensor; a part from byte 0 starts over. */
     public void take(Tensor to, long from, long bytes) {
         long expected = from == 0 ? 0 : written.getOrDefault(to, 0L);
         if (from != expected || bytes > to.bytes() - from) {
             throw new ShapeException("write: bytes " + from + " to " + (from + bytes) + " of tensor " + to
-                    + ", expected the next from " + expected + " on, up to " + to.bytes());
+                    + ", expected the next from " + expected + ", up to " + to.bytes());
         }
         if (from + bytes < to.bytes()) {
             written.put(to, from + bytes);

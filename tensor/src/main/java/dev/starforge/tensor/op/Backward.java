@@ -4,9 +4,9 @@ import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
 
-/** What a gradient rule sees: the tensors its op declared as saved, the output gradients, and where to put its answers. */
+/** The context of a gradient rule: saved tensors, output gradients, and where to put the input gradients. */
 public interface Backward extends Op.Needs {
-    /** How many inputs the op had. */
+    /** Number of inputs of the op. */
     int inputs();
 
     /** A saved input. Throws if the op did not declare it. */
@@ -24,9 +24,9 @@ public interface Backward extends Op.Needs {
     /** The gradient of an output. */
     Tensor d(int output);
 
-    /** Answers with the gradient of an input, which is cast to {@link #gradientType} if it is not of that type. */
+    /** Sets the gradient of an input, cast to {@link #gradientType}. */
     void give(int input, Tensor gradient);
 
-    /** The same of a product that nobody has computed yet: it may be added to the gradient that is there. */
+    /** Sets the gradient of an input to a product that is not computed yet, so that it can be fused with the addition to an existing gradient. */
     void give(int input, Plain.MatMul product, Tensor a, Tensor b);
 }

@@ -4,13 +4,13 @@ import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.ShapeException;
 import dev.starforge.tensor.Tensor;
 
-/** The three ways a second operand meets the first: element by element, one row for all rows, one value for each row. */
+/** How the second operand broadcasts to the first: same shape, one row for all rows, or one value for each row. */
 public enum Broadcast {
     SAME,
     ROW,
     COLUMN;
 
-    /** Which of the three {@code b} is to {@code a}; anything else is an error of {@code op}. */
+    /** Returns how {@code b} broadcasts to {@code a}; throws a {@link ShapeException} for {@code op} if it does not. */
     public static Broadcast of(Op op, Shape a, Shape b) {
         if (a.equals(b)) {
             return SAME;

@@ -1,14 +1,14 @@
 package dev.starforge.tensor.op;
 
-/** What a {@link Tape} keeps of a block for the backward pass; what it does not keep, it computes again. */
+/** Which activations of a block {@link Tape} keeps for the backward pass; it recomputes the others. */
 public enum Checkpointing {
-    /** Everything that a gradient reads. */
+    /** Keeps all activations that gradients read. */
     OFF,
     /**
-     * What would take a product or attention to compute again (Korthikanti et al. 2022); norms and activations, which are
-     * large and cheap, run a second time.
+     * Keeps the outputs of products and attention (Korthikanti et al. 2022); recomputes norms and activation functions, which
+     * are large and cheap.
      */
     SELECTIVE,
-    /** The block's input alone (Chen et al. 2016). */
+    /** Keeps only the block's input (Chen et al. 2016). */
     FULL
 }

@@ -10,15 +10,15 @@ import dev.starforge.tensor.op.Operands.StoreInt8Inputs;
 import java.util.List;
 
 /**
- * What decoding needs besides the model: the next token of every sequence, chosen where the logits are. As plain as
- * {@link Plain}: every backend runs it itself.
+ * Operations for decoding: sampling and the int8 KV cache. Every backend has its own kernels for them, as for
+ * {@link Plain}.
  */
 public sealed interface Decoding extends Op {
     /**
-     * (codes i8[R, H, D] and scales f16[R, H] overwritten, rows i32[N], x[N, H, D]): writes x[n] to row rows[n] in eight bits, a
-     * scale to each head. The scale is max |x| / 127 in float32, then the nearest f16 that is finite; a code is x / scale,
-     * rounded to even and at most 127 either way, or 0 where the scale is. What is read back and stored again has the same
-     * bits. No output.
+     * (values i8[R, H, D] and scales f16[R, H] overwritten, rows i32[N], x[N, H, D]): writes x[n] to row rows[n] as int8 with
+     * one scale per head. The scale is max |x| / 127 in float32, rounded to the nearest finite f16. A value is x / scale,
+     * rounded to even and clamped to -127..127, or 0 if the scale is 0. Storing dequantized values again gives the same bits.
+     * No output.
      */
     record StoreInt8() implements Decoding {
         public static final int MAX_VALUE = 127;
@@ -40,7 +40,7 @@ public sealed interface Decoding extends Op {
         }
     }
 
-    /** Cached rows in eight bits: codes[R, H, D], scales[R, H]. */
+    /** Checks an int8 cache: values[R, H, D], scales[R, H]. */
     static void checkInt8Cache(Op op, Spec codes, Spec scales) {
         InputChecks.type(op, DType.I8, codes);
         InputChecks.type(op, DType.F16, scales);
@@ -48,40 +48,40 @@ public sealed interface Decoding extends Op {
         InputChecks.same(op, Shape.of(codes.shape().dim(0), codes.shape().dim(1)), scales.shape());
     }
 
-    /** In place of a slot: the row has no history, so nothing is penalized and nothing counted. */
+    /** Slot of a row without token history: no penalties apply and no token is counted. */
     int NO_HISTORY = -1;
 
-    /** In place of a slot: the row is padding. Any number below {@link #NO_HISTORY} is. */
+    /** Slot of a padding row, as is any number below {@link #NO_HISTORY}. */
     int SKIPPED = -2;
 
-    /** Uses of a token that was never seen; 0 is a token of the prompt alone, n one that was generated n times. */
+    /** Use count of a token that does not occur; 0 is a token of the prompt only, n a token generated n times. */
     int NEVER = -1;
 
-    /** In place of a token: none was chosen, or, among biased ids, none is meant. */
+    /** Token id of a row for which no token was sampled, and of an unused entry of the biased ids. */
     int NO_TOKEN = -1;
 
-    /** The columns of a row's settings, in the order in which they take part. */
+    /** The sampling parameters of a row, in the order in which they apply. */
     enum SamplerSetting {
         REPETITION_PENALTY,
         PRESENCE_PENALTY,
         FREQUENCY_PENALTY,
-        /** 0 takes the best token. */
+        /** 0 is greedy decoding. */
         TEMPERATURE,
-        /** 0 is all. */
+        /** 0 disables top-k. */
         TOP_K,
-        /** 1 - top_p: a float32 holds a small rest, but not a large share, as precisely as ties at the border need. */
+        /** 1 - top_p, which float32 represents more precisely near 0 than top_p near 1. */
         TAIL,
         MIN_P,
         TYPICAL_P;
 
-        /** How many columns there are. */
+        /** Number of columns. */
         public static final int COUNT = values().length;
     }
 
     /**
-     * Chooses the next token of R sequences: (logits[R, V], settings[R, {@link SamplerSetting#COUNT}], draws i32[R, 3], slots i32[R],
+     * Samples the next token of R sequences: (logits[R, V], settings[R, {@link SamplerSetting#COUNT}], draws i32[R, 3], slots i32[R],
      * uses i32[S, V] overwritten, biased i32[R, B], bias[R, B], allowed i32[R, W]) -> token i32[R], its log-probability[R],
-     * and the {@code top} likeliest ids i32[R, top] with their log-probabilities[R, top].
+     * and the {@code top} most probable ids i32[R, top] with their log-probabilities[R, top].
      *
      * <p>Scores are logits plus bias (biased ids one after the other; a negative one is none), then penalized by the uses of
      * the row's slot, then -infinity where bit id % 32 of word id / 32 of {@code allowed} is 0 (W = 0 allows all). They go
@@ -94,7 +94,7 @@ public sealed interface Decoding extends Op {
      * +infinity, nor in a skipped row: token and ids are then {@link #NO_TOKEN}, log-probabilities 0, and nothing is counted.
      */
     record Sample(int top) implements Decoding {
-        /** The input that is overwritten. */
+        /** Index of the input that is overwritten. */
         private static final int USES = 4;
 
         public Sample {
@@ -120,8 +120,8 @@ public sealed interface Decoding extends Op {
             long rows = s.logits().shape().dim(0);
             long vocabulary = s.logits().shape().last();
             if (vocabulary < 1 || vocabulary > TokenWeights.MAX_VOCABULARY || top > vocabulary) {
-                throw new ShapeException("Sample: " + vocabulary + " tokens, the likeliest " + top
-                        + " wanted: expected 1 to " + TokenWeights.MAX_VOCABULARY + ", and no more wanted");
+                throw new ShapeException("Sample: " + vocabulary + " tokens and top " + top + ": expected 1 to "
+                        + TokenWeights.MAX_VOCABULARY + " tokens, and top no larger");
             }
             InputChecks.same(
                     this, Shape.of(rows, SamplerSetting.COUNT), s.settings().shape());

@@ -11,17 +11,16 @@ import dev.starforge.tensor.op.Plain.MatMul;
 import dev.starforge.tensor.op.Plain.Sum;
 
 /**
- * Neighbours in a transformer block that a backend may run in one pass over memory: a product and what is done to it before
- * it is stored, products of the same x, a residual and the norm of the sum. They save launches and traffic, nothing else:
- * every part is rounded to the type of its result as if it were stored, so that a fused one has the bits of its parts
- * wherever sums are in the same order.
+ * Fused consecutive operations of a transformer block: a product with its epilogue (bias, activation, residual), products
+ * of the same x, a residual and the norm of the sum. Fusion saves launches and memory traffic only. Each part is rounded to
+ * the type of its result, so that the fused operation is bit-equal to its parts if sums are in the same order.
  *
- * <p>Therefore a tape records the expansion in their place. What the gradient of an activation or of a norm reads is then
- * kept as it ever was, nothing is computed twice, and a block that runs again from a checkpoint has the same bits. A sum
- * reads nothing for its gradient, so one product with what is added to it is recorded as it is.
+ * <p>A tape therefore records the expansion instead: it saves what the gradients of activations and norms read, computes
+ * nothing twice, and a recomputed block is bit-equal. The gradient of a sum reads no inputs, so one product with addends is
+ * recorded as one operation.
  */
 public sealed interface Layers extends Fused {
-    /** Whether a tape records it whole: its gradient reads nothing that only its parts give. */
+    /** Returns true if a tape records the operation itself, because its gradient reads no intermediate result. */
     default boolean isWhole() {
         return false;
     }

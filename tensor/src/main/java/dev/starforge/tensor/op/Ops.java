@@ -7,14 +7,14 @@ import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.ShapeException;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.TensorException;
-import dev.starforge.tensor.device.NullOps;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.BiFunction;
 
 /**
- * What models call. Outputs are allocated in the current lifetime of the scope. An eager one computes, {@link Tape}
- * records as well, {@link NullOps} only measures: training is which Ops you pass, not a flag. One thread owns an Ops.
+ * The operations that models call. Outputs are allocated in the current lifetime of the scope. {@code EagerOps} computes,
+ * {@link Tape} also records for the backward pass, {@code NullOps} computes shapes only: whether a model trains depends on the
+ * Ops passed to it, not on a flag. Not thread-safe: one thread owns an Ops.
  */
 public interface Ops {
     /** Runs an operation and returns all its outputs. */
@@ -29,13 +29,13 @@ public interface Ops {
     Tensor reshape(Tensor x, Shape shape);
 
     /**
-     * Runs a stretch of a model that turns one activation into the next, and gives everything else it allocated back.
-     * Under a checkpointing tape the body runs again during backward, so it must depend on nothing but {@code x},
-     * parameters and data that stay.
+     * Runs part of a model, usually a transformer block, and frees everything it allocated except its result. With
+     * activation checkpointing the body runs again during backward, so it may depend only on {@code x}, parameters and data
+     * that do not change.
      */
     Tensor block(Tensor x, BiFunction<Ops, Tensor, Tensor> body);
 
-    /** Runs blocks one after another; what one hands to the next is given back as soon as it is used. */
+    /** Runs blocks one after another and frees each intermediate activation after its use. */
     default Tensor chain(Tensor x, List<BiFunction<Ops, Tensor, Tensor>> blocks) {
         Tensor y = x;
         for (BiFunction<Ops, Tensor, Tensor> block : blocks) {
@@ -71,7 +71,7 @@ public interface Ops {
         return run(new Plain.Map(fn), x);
     }
 
-    /** Activations in another float type; x itself where they are. */
+    /** Casts activations to another float type; returns x if it has that type. */
     default Tensor cast(Tensor x, DType to) {
         if (!x.dtype().isFloat()) {
             throw new ShapeException("cast: expected activations of a float type, got " + x);
@@ -79,12 +79,12 @@ public interface Ops {
         return x.dtype() == to ? x : run(new Plain.Cast(to), x);
     }
 
-    /** x[..., in] times a weight [out, in], in the type that the run computes in. */
+    /** x[..., in] times a weight [out, in], in the compute type. */
     default Tensor project(Tensor x, Tensor weight) {
         return project(x, weight, precision().compute());
     }
 
-    /** The same with a result of type {@code to}; both factors are in the run's type, but for a quantized weight. */
+    /** x[..., in] times a weight [out, in], with a result of type {@code to}. Both factors have the compute type, unless the weight is quantized. */
     default Tensor project(Tensor x, Tensor weight, DType to) {
         Op product = new Plain.MatMul(false, true, to, precision().int8Activations());
         return run(product, cast(x, precision().compute()), computed(weight));
@@ -108,7 +108,7 @@ public interface Ops {
         return run(product, cast(x, precision().compute()), computed(weights), offsets);
     }
 
-    /** A weight as products take it: one that is kept in float32, since it is trained, is rounded. */
+    /** Casts a float32 master weight to the compute type; other weights are used as stored. */
     private Tensor computed(Tensor weight) {
         return weight.dtype() == DType.F32 ? cast(weight, precision().compute()) : weight;
     }
@@ -117,31 +117,31 @@ public interface Ops {
         return run(new Plain.Gather(), table, rows);
     }
 
-    /** The rows of an embedding table, where the residual stream begins; training adds its noise here. */
+    /** Looks up rows of an embedding table, in the residual type; NEFTune noise is added here in training. */
     default Tensor embed(Tensor table, Tensor ids) {
         return cast(gather(table, ids), precision().residual());
     }
 
     /**
-     * Where training drops elements of x[N, C], one row for each token of the batch; {@code site} tells this place from
-     * all others. Elsewhere x itself.
+     * Applies dropout to x[N, C], one row for each token of the batch, in training; otherwise returns x. {@code site} is the
+     * number of this dropout in the model, part of the key of its random numbers.
      */
     default Tensor dropout(Tensor x, int site) {
         return x;
     }
 
-    /** Which adapter of a table each token of the batch has, i32[N]; known where a model runs a batch. */
+    /** The adapter of each token of the batch as an index into the adapter table, i32[N]. Only available while a model runs a batch. */
     default Tensor adapters() {
-        throw new TensorException("adapters: these ops run no batch, so no row has an adapter; a model with a table of"
+        throw new TensorException("adapters: no batch is running, so rows have no adapter; a model with a table of"
                 + " adapters runs by Model.forward or Model.hidden");
     }
 
-    /** y plus what each row's adapter adds to it, out of a table; see {@link Adapters.Lora}. */
+    /** Adds the low-rank update of each row's adapter to y; see {@link Adapters.Lora}. */
     default Tensor lora(Tensor y, Tensor x, Tensor a, Tensor b, Tensor scales) {
         return run(new Adapters.Lora(), y, x, a, b, scales, adapters());
     }
 
-    /** The same for rows of {@code tokens}, sorted by expert; see {@link Adapters.ExpertLora}. */
+    /** Adds low-rank updates to rows sorted by expert; see {@link Adapters.ExpertLora}. */
     default Tensor loraExperts(Tensor y, Tensor x, Tensor a, Tensor b, Tensor scales, Tensor tokens, Tensor offsets) {
         return run(new Adapters.ExpertLora(), y, x, a, b, scales, adapters(), tokens, offsets);
     }
@@ -150,16 +150,16 @@ public interface Ops {
         runAll(new Plain.Store(), cache, rows, x);
     }
 
-    /** The same in eight bits; see {@link Decoding.StoreInt8}. */
-    default void storeInt8(Tensor codes, Tensor scales, Tensor rows, Tensor x) {
-        runAll(new Decoding.StoreInt8(), codes, scales, rows, x);
+    /** Stores rows as int8 with scales; see {@link Decoding.StoreInt8}. */
+    default void storeInt8(Tensor values, Tensor scales, Tensor rows, Tensor x) {
+        runAll(new Decoding.StoreInt8(), values, scales, rows, x);
     }
 
-    /** What was stored in eight bits, codes[R, H, D] times scales[R, H], in float32. */
-    default Tensor decoded(Tensor codes, Tensor scales) {
-        Shape heads = Shape.of(scales.shape().size(), codes.shape().last());
-        Tensor wide = run(new Plain.Cast(DType.F32), reshape(codes, heads));
-        return reshape(mul(wide, reshape(scales, Shape.of(heads.dim(0), 1))), codes.shape());
+    /** Dequantizes an int8 cache to float32: values[R, H, D] * scales[R, H]. */
+    default Tensor decoded(Tensor values, Tensor scales) {
+        Shape heads = Shape.of(scales.shape().size(), values.shape().last());
+        Tensor wide = run(new Plain.Cast(DType.F32), reshape(values, heads));
+        return reshape(mul(wide, reshape(scales, Shape.of(heads.dim(0), 1))), values.shape());
     }
 
     default Tensor layerNorm(Tensor x, Tensor w, Tensor b, float eps) {
@@ -170,7 +170,7 @@ public interface Ops {
         return run(new Fused.RmsNorm(eps), x, w);
     }
 
-    /** A residual stream and what the next layer reads of it. */
+    /** A residual stream and its norm, the input of the next layer. */
     record Residual(Tensor stream, Tensor norm) {}
 
     /** x + y and its norm. */
@@ -208,12 +208,12 @@ public interface Ops {
         return run(Plain.Permute.of(axes), x);
     }
 
-    /** [N, H * D] seen as [N, H, D]. */
+    /** Views [N, H * D] as [N, H, D]. */
     default Tensor splitHeads(Tensor x, int heads) {
         return reshape(x, Shape.of(x.dim(0), heads, x.dim(1) / heads));
     }
 
-    /** [N, H, D] seen as [N, H * D]. */
+    /** Views [N, H, D] as [N, H * D]. */
     default Tensor joinHeads(Tensor x) {
         return reshape(x, Shape.of(x.dim(0), x.dim(1) * x.dim(2)));
     }
