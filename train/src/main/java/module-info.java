@@ -12,6 +12,9 @@ module dev.starforge.train {
     exports dev.starforge.train to
             dev.starforge.api,
             dev.starforge.cli;
+    exports dev.starforge.train.checkpoint to
+            dev.starforge.api,
+            dev.starforge.cli;
     exports dev.starforge.train.config to
             dev.starforge.api,
             dev.starforge.cli;
@@ -33,10 +36,16 @@ module dev.starforge.train {
     exports dev.starforge.train.text to
             dev.starforge.api,
             dev.starforge.cli;
+    exports dev.starforge.train.trainer to
+            dev.starforge.api,
+            dev.starforge.cli;
     exports dev.starforge.train.tune to
             dev.starforge.api,
             dev.starforge.cli;
     exports dev.starforge.train.verify to
+            dev.starforge.api,
+            dev.starforge.cli;
+    exports dev.starforge.train.weights to
             dev.starforge.api,
             dev.starforge.cli;
 }

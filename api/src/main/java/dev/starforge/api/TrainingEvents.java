@@ -1,7 +1,7 @@
 package dev.starforge.api;
 
+import dev.starforge.train.checkpoint.RunEvents;
 import dev.starforge.train.corpus.DataFacts;
-import dev.starforge.train.run.RunEvents;
 
 /** Passes a run's events on, and the listener's wish to end back. */
 final class TrainingEvents implements RunEvents {

@@ -58,11 +58,6 @@ class ArchitectureTest {
             Map.entry("cli", Set.of("tensor", "model", "text", "data", "train", "serve")),
             Map.entry("conformance", Set.of("tensor", "model", "text", "data", "train")));
 
-    /**
-     * Modules whose packages depend on each other: a run and what is planned for it. The other modules have no cycles.
-     */
-    private static final Set<String> WITH_CYCLES = Set.of("train");
-
     /** JGit asks for the properties of the JVM through this class, which answers nothing else. */
     private static final Set<String> MAY_READ_PROPERTIES = Set.of("dev.starforge.data.git.ReadOnlyConfig");
 
@@ -103,13 +98,7 @@ class ArchitectureTest {
                 .beFreeOfCycles()
                 .allowEmptyShould(true)
                 .evaluate(CLASSES);
-        if (WITH_CYCLES.contains(module)) {
-            assertThat(result.hasViolation())
-                    .as("%s has no cycle any more: take it off the list", module)
-                    .isTrue();
-        } else {
-            assertThat(result.getFailureReport().getDetails()).isEmpty();
-        }
+        assertThat(result.getFailureReport().getDetails()).isEmpty();
     }
 
     /** The pool holds no model: what loads one, or a backend, is a process of its own, which may fail without it. */

@@ -17,8 +17,8 @@ import dev.starforge.tensor.op.Checkpointing;
 import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Layers;
 import dev.starforge.tensor.op.Op;
-import dev.starforge.train.corpus.Example;
-import dev.starforge.train.run.Trainer;
+import dev.starforge.train.corpus.TrainingExample;
+import dev.starforge.train.trainer.Trainer;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -152,7 +152,7 @@ final class ModelInvariantsTest {
     void packedTrainingEqualsTheWeightedSumOfSeparate(String backend) {
         try (TinyModel tiny = new TinyModel("starcoder2", backend);
                 Trainer trainer = tiny.trainer(Checkpointing.OFF)) {
-            List<Example> examples = tiny.examples();
+            List<TrainingExample> examples = tiny.examples();
             Map<String, float[]> packed = trainer.gradients(examples);
             List<Map<String, float[]>> separate = new ArrayList<>();
             examples.forEach(example -> separate.add(trainer.gradients(List.of(example))));

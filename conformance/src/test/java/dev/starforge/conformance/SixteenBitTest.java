@@ -13,7 +13,7 @@ import dev.starforge.tensor.device.Fallback;
 import dev.starforge.tensor.op.Batch;
 import dev.starforge.tensor.op.Checkpointing;
 import dev.starforge.tensor.op.Ops;
-import dev.starforge.train.run.Trainer;
+import dev.starforge.train.trainer.Trainer;
 import java.util.Arrays;
 import java.util.List;
 import org.junit.jupiter.api.Test;

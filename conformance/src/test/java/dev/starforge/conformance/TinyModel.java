@@ -15,9 +15,9 @@ import dev.starforge.tensor.device.EagerOps;
 import dev.starforge.tensor.device.Fallback;
 import dev.starforge.tensor.device.Selection;
 import dev.starforge.tensor.op.Checkpointing;
-import dev.starforge.train.corpus.Example;
-import dev.starforge.train.run.Trainer;
-import dev.starforge.train.run.TrainerSettings;
+import dev.starforge.train.corpus.TrainingExample;
+import dev.starforge.train.trainer.Trainer;
+import dev.starforge.train.trainer.TrainerSettings;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -82,14 +82,14 @@ final class TinyModel implements AutoCloseable {
     }
 
     /** The two golden sequences with their labels. */
-    List<Example> examples() {
+    List<TrainingExample> examples() {
         try (SafetensorsFile expected = SafetensorsFile.open(folder.resolve("expected.safetensors"))) {
             int length = Math.toIntExact(expected.tensor("input_ids").shape().last());
             int[] ids = expected.ints("input_ids");
             int[] labels = expected.ints("labels");
-            List<Example> examples = new ArrayList<>();
+            List<TrainingExample> examples = new ArrayList<>();
             for (int at = 0; at < ids.length; at += length) {
-                examples.add(new Example(
+                examples.add(new TrainingExample(
                         Arrays.copyOfRange(ids, at, at + length), Arrays.copyOfRange(labels, at, at + length)));
             }
             return examples;

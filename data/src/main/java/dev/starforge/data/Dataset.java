@@ -1,6 +1,6 @@
 package dev.starforge.data;
 
-import dev.starforge.text.TokenBuffer;
+import dev.starforge.text.TokenIdList;
 import dev.starforge.text.file.Hashes;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -174,8 +174,8 @@ public final class Dataset implements AutoCloseable {
         }
 
         void index(Set<String> tombstones) {
-            TokenBuffer shard = new TokenBuffer();
-            TokenBuffer place = new TokenBuffer();
+            TokenIdList shard = new TokenIdList();
+            TokenIdList place = new TokenIdList();
             for (int s = 0; s < shards.size(); s++) {
                 for (int d = 0; d < shards.get(s).count(); d++) {
                     if (!tombstones.contains(shards.get(s).id(d))) {

@@ -1,6 +1,6 @@
 package dev.starforge.data;
 
-import dev.starforge.text.TokenBuffer;
+import dev.starforge.text.TokenIdList;
 import dev.starforge.text.template.ChatTemplate;
 import dev.starforge.text.template.ChatTemplateException;
 import dev.starforge.text.tokenizer.Tokenizer;
@@ -220,7 +220,7 @@ public final class JsonDocuments {
         if (mask.length != ids.length) {
             throw wrong(json, place + ": expected " + ids.length + " numbers, got " + mask.length);
         }
-        TokenBuffer kept = new TokenBuffer();
+        TokenIdList kept = new TokenIdList();
         for (int i = 0; i < ids.length; i++) {
             if (mask[i] != 0) {
                 kept.add(ids[i]);
@@ -233,7 +233,7 @@ public final class JsonDocuments {
         if (json.currentToken() != JsonToken.START_ARRAY) {
             throw wrong(json, place + ": expected a list of numbers");
         }
-        TokenBuffer ids = new TokenBuffer();
+        TokenIdList ids = new TokenIdList();
         while (json.nextToken() != JsonToken.END_ARRAY) {
             if (json.currentToken() != JsonToken.VALUE_NUMBER_INT
                     || json.getNumberType() != JsonParser.NumberType.INT
@@ -304,7 +304,7 @@ public final class JsonDocuments {
         }
         Set<String> keys = new HashSet<>();
         node.properties().forEach(property -> keys.add(property.getKey()));
-        TokenBuffer ids = new TokenBuffer();
+        TokenIdList ids = new TokenIdList();
         int counted = 0;
         if (keys.contains("messages")) {
             return conversation(

@@ -1,6 +1,6 @@
 package dev.starforge.bench.dataset;
 
-import dev.starforge.text.TokenBuffer;
+import dev.starforge.text.TokenIdList;
 import dev.starforge.text.tokenizer.Tokenizer;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -66,7 +66,7 @@ final class TokenizerSpeed {
     }
 
     private static double encode(Tokenizer tokenizer, List<String> files, long bytes) {
-        TokenBuffer ids = new TokenBuffer();
+        TokenIdList ids = new TokenIdList();
         return rate(bytes, () -> {
             for (String file : files) {
                 ids.clear();
@@ -81,7 +81,7 @@ final class TokenizerSpeed {
         for (int i = 0; i < files.size(); i++) {
             fresh.add(tokenizer(name));
         }
-        TokenBuffer ids = new TokenBuffer();
+        TokenIdList ids = new TokenIdList();
         long start = System.nanoTime();
         for (int i = 0; i < files.size(); i++) {
             ids.clear();

@@ -1,7 +1,7 @@
 package dev.starforge.bench.fuzz;
 
 import dev.starforge.text.TokenizerException;
-import dev.starforge.text.tokenizer.TextStream;
+import dev.starforge.text.tokenizer.DecodeStream;
 import dev.starforge.text.tokenizer.Tokenizer;
 import dev.starforge.text.tokenizer.Variants;
 import java.io.IOException;
@@ -96,7 +96,7 @@ final class TokenizerFuzz {
         int[] ids = tokenizer.encode(TEXT, true);
         tokenizer.decode(ids, true);
         tokenizer.decode(random.ints(20, -1, tokenizer.size() + 1).toArray(), false);
-        TextStream stream = tokenizer.stream(false);
+        DecodeStream stream = tokenizer.stream(false);
         for (int id : ids) {
             stream.push(id);
         }

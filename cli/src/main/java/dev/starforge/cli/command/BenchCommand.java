@@ -15,7 +15,7 @@ import dev.starforge.tensor.device.Limits;
 import dev.starforge.tensor.op.Checkpointing;
 import dev.starforge.text.json.Jackson;
 import dev.starforge.train.eval.Throughput;
-import dev.starforge.train.run.TunedModel;
+import dev.starforge.train.tune.TunedModel;
 import java.io.PrintWriter;
 import java.nio.file.Path;
 import java.util.ArrayList;

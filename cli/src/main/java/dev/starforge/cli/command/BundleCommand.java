@@ -10,9 +10,9 @@ import dev.starforge.cli.process.ExitCode;
 import dev.starforge.cli.process.ShutdownCleanup;
 import dev.starforge.text.file.Hashes;
 import dev.starforge.text.json.Jackson;
-import dev.starforge.text.report.Shell;
+import dev.starforge.text.report.ShellQuoting;
 import dev.starforge.train.TrainException;
-import dev.starforge.train.run.TunedModel;
+import dev.starforge.train.tune.TunedModel;
 import java.io.IOException;
 import java.net.URI;
 import java.net.URISyntaxException;
@@ -101,7 +101,7 @@ final class BundleCommand implements Callable<Integer> {
             report.put("out", out.toString()).put("files", files).put("bytes", Files.size(out));
             report.put("sha256", Hashes.sha256(out)).put("runtime", !bare);
             packed.ifPresent(path -> report.put("model", "starforge/models/" + path.getFileName()));
-            report.put("next", "tar xzf " + Shell.quoted(out) + " && starforge/starforge selftest");
+            report.put("next", "tar xzf " + ShellQuoting.quoted(out) + " && starforge/starforge selftest");
             ReportOutput.print(spec.commandLine().getOut(), report, json);
         } finally {
             ShutdownCleanup.remove(temporary);

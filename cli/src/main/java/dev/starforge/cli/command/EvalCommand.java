@@ -14,16 +14,16 @@ import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.DeviceOptions;
 import dev.starforge.tensor.device.Selection;
 import dev.starforge.text.json.Jackson;
-import dev.starforge.train.Adaptation;
+import dev.starforge.train.checkpoint.Checkpoints;
 import dev.starforge.train.config.RunConfig;
 import dev.starforge.train.eval.Evaluation;
 import dev.starforge.train.eval.EvaluationPage;
+import dev.starforge.train.plan.Adaptation;
 import dev.starforge.train.plan.LimitedDevice;
 import dev.starforge.train.plan.MachineFacts;
-import dev.starforge.train.run.Checkpoints;
-import dev.starforge.train.run.Scratch;
-import dev.starforge.train.run.TunedModel;
 import dev.starforge.train.text.Tokenizers;
+import dev.starforge.train.tune.TunedModel;
+import dev.starforge.train.weights.ScratchModel;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.Files;
@@ -52,9 +52,9 @@ import tools.jackson.databind.node.ObjectNode;
             "Evaluate a model on held-out code",
             "",
             "Measures perplexity, bits per byte, next-line and fill-in-the-middle completion, and whether completions"
-                    + " parse. With --adapter, compares base and tuned model. Each metric has a 95 %% bootstrap interval."
-                    + " Large splits are sampled; see --max-tokens. The base is quantized as it was in training, unless"
-                    + " load_in_4bit or load_in_8bit is set.",
+                + " parse. With --adapter, compares base and tuned model. Each metric has a 95 %% bootstrap interval."
+                + " Large splits are sampled; see --max-tokens. The base is quantized as it was in training, unless"
+                + " load_in_4bit or load_in_8bit is set.",
             "",
         },
         footerHeading = "%nExamples:%n",
@@ -116,7 +116,7 @@ final class EvalCommand implements Callable<Integer> {
             err.println(line);
             err.flush();
         };
-        Path model = config.model().equals(Scratch.NAME)
+        Path model = config.model().equals(ScratchModel.NAME)
                 ? TunedModel.whole(config.output())
                 : ModelLocator.find(config.model());
         Selection selection = Selection.choose(config.device());

@@ -10,9 +10,9 @@ import dev.starforge.cli.process.ShutdownCleanup;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.text.json.Jackson;
 import dev.starforge.train.TrainException;
-import dev.starforge.train.merge.Format;
 import dev.starforge.train.merge.ModelExport;
-import dev.starforge.train.run.TunedModel;
+import dev.starforge.train.merge.ModelFormat;
+import dev.starforge.train.tune.TunedModel;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -113,7 +113,8 @@ final class ExportCommand implements Callable<Integer> {
         try (ShutdownCleanup _ =
                         ShutdownCleanup.removing(out, spec.commandLine().getErr());
                 Device device = place.open(place.choose())) {
-            ModelExport.Result result = new ModelExport(folder, stored, Long.MAX_VALUE, device).write(out, Format.GGUF);
+            ModelExport.Result result =
+                    new ModelExport(folder, stored, Long.MAX_VALUE, device).write(out, ModelFormat.GGUF);
             report.put("model", folder.toString()).put("out", out.toString());
             report.put("logits_range", result.range()).put("largest_difference", result.error());
             report.put("bound", result.bound() * result.range()).put("proved", true);

@@ -13,7 +13,7 @@ import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.device.NullOps;
 import dev.starforge.text.json.Jackson;
-import dev.starforge.train.run.TunedModel;
+import dev.starforge.train.tune.TunedModel;
 import java.io.PrintWriter;
 import java.nio.file.Path;
 import java.util.List;

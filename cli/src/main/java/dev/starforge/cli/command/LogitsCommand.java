@@ -12,7 +12,7 @@ import dev.starforge.model.load.ModelFiles;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.device.EagerOps;
 import dev.starforge.text.json.Jackson;
-import dev.starforge.train.run.TunedModel;
+import dev.starforge.train.tune.TunedModel;
 import dev.starforge.train.verify.StreamedLogits;
 import java.io.PrintWriter;
 import java.nio.file.Path;

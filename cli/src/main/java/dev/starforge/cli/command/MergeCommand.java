@@ -10,14 +10,14 @@ import dev.starforge.model.Quantization;
 import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.text.json.Jackson;
+import dev.starforge.train.checkpoint.Checkpoints;
 import dev.starforge.train.config.Keys;
 import dev.starforge.train.config.RunConfig;
-import dev.starforge.train.merge.Format;
 import dev.starforge.train.merge.Merge;
 import dev.starforge.train.merge.MergeProof;
 import dev.starforge.train.merge.ModelExport;
-import dev.starforge.train.run.Checkpoints;
-import dev.starforge.train.run.TunedModel;
+import dev.starforge.train.merge.ModelFormat;
+import dev.starforge.train.tune.TunedModel;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.List;
@@ -43,8 +43,8 @@ import tools.jackson.databind.node.ObjectNode;
             "Merge an adapter into its base model",
             "",
             "Writes a folder with safetensors for HF, or a GGUF file for llama.cpp. Default format: GGUF if --out ends"
-                    + " in .gguf, otherwise the format of the base. The result is read back, and its logits are compared"
-                    + " with those of base and adapter; if they differ, no file is written and the exit code is 1.",
+                + " in .gguf, otherwise the format of the base. The result is read back, and its logits are compared"
+                + " with those of base and adapter; if they differ, no file is written and the exit code is 1.",
             "",
             "For a run that trained all weights, the trained model is written.",
             "",
@@ -109,8 +109,8 @@ final class MergeCommand implements Callable<Integer> {
             defaultValue = "",
             description =
                     "Type of the matrices: F32, BF16 or F16; from GGUF to GGUF, only of the changed ones. Default: the"
-                            + " types of the base, where quantized matrices are quantized again (the comparison can fail);"
-                            + " F32 from GGUF to a folder.")
+                        + " types of the base, where quantized matrices are quantized again (the comparison can fail);"
+                        + " F32 from GGUF to a folder.")
     private String type;
 
     @Option(
@@ -191,8 +191,8 @@ final class MergeCommand implements Callable<Integer> {
         Path lora = TunedModel.adapterOf(
                 adapter, "it needs no merge; `starforge export " + adapter + " --out NAME.gguf` converts it to GGUF");
         Path model = TunedModel.baseOf(lora, Optional.ofNullable(base), ModelFlags::base);
-        Format target = target(model);
-        if (target == Format.GGUF && out != null && !out.toString().endsWith(".gguf")) {
+        ModelFormat target = target(model);
+        if (target == ModelFormat.GGUF && out != null && !out.toString().endsWith(".gguf")) {
             throw new ParameterException(spec.commandLine(), "--out " + out + ": expected a .gguf file");
         }
         Quantization trainedOn = LoraAdapter.trainedOn(lora);
@@ -218,14 +218,14 @@ final class MergeCommand implements Callable<Integer> {
     }
 
     /** The format of --format, of the name of --out, or of the base, in this order. */
-    private Format target(Path model) {
+    private ModelFormat target(Path model) {
         boolean named = out != null && out.toString().endsWith(".gguf");
         return format != null
-                ? Format.valueOf(format.toUpperCase(Locale.ROOT))
-                : named ? Format.GGUF : Merge.formatOf(model);
+                ? ModelFormat.valueOf(format.toUpperCase(Locale.ROOT))
+                : named ? ModelFormat.GGUF : Merge.formatOf(model);
     }
 
-    private void describe(ObjectNode report, Format target, Merge.Result result) {
+    private void describe(ObjectNode report, ModelFormat target, Merge.Result result) {
         MergeProof proof = result.proof();
         report.put("out", out.toString()).put("format", target.name().toLowerCase(Locale.ROOT));
         if (!result.notes().isEmpty()) {
@@ -248,7 +248,7 @@ final class MergeCommand implements Callable<Integer> {
                     checkpoint + ": all weights were trained, so there is no adapter to merge; only --out, --format, "
                             + "--type and --shard-bytes are supported");
         }
-        Format target = target(checkpoint);
+        ModelFormat target = target(checkpoint);
         ObjectNode report = Jackson.object();
         try (ShutdownCleanup _ =
                         ShutdownCleanup.removing(out, spec.commandLine().getErr());

@@ -13,7 +13,7 @@ import dev.starforge.tensor.device.DeviceOptions;
 import dev.starforge.tensor.device.Selection;
 import dev.starforge.train.TrainException;
 import dev.starforge.train.merge.ModelQuantizer;
-import dev.starforge.train.run.TunedModel;
+import dev.starforge.train.tune.TunedModel;
 import java.io.PrintWriter;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -39,8 +39,8 @@ import tools.jackson.databind.node.ObjectNode;
             "Quantize a model to a GGUF file",
             "",
             "Rounds weights to nearest. The type of each tensor follows llama-quantize (q4_k is Q4_K_M). Only a part"
-                    + " of a tensor is in memory at a time. Run the same command again to resume an interrupted"
-                    + " quantization from FILE.incomplete. FILE.report.json lists the quantization error of each tensor.",
+                + " of a tensor is in memory at a time. Run the same command again to resume an interrupted"
+                + " quantization from FILE.incomplete. FILE.report.json lists the quantization error of each tensor.",
             "",
         },
         footerHeading = "%nExamples:%n",

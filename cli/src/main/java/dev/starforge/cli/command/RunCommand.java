@@ -9,7 +9,7 @@ import dev.starforge.cli.options.ModelFlags;
 import dev.starforge.cli.process.CtrlC;
 import dev.starforge.cli.process.ExitCode;
 import dev.starforge.cli.process.StandardInput;
-import dev.starforge.train.run.TunedModel;
+import dev.starforge.train.tune.TunedModel;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;

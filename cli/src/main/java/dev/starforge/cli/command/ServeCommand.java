@@ -5,7 +5,7 @@ import dev.starforge.cli.model.ModelLocator;
 import dev.starforge.cli.options.ModelFlags;
 import dev.starforge.cli.options.ServingFlags;
 import dev.starforge.cli.serve.ModelServer;
-import dev.starforge.train.run.TunedModel;
+import dev.starforge.train.tune.TunedModel;
 import java.io.PrintWriter;
 import java.nio.file.Path;
 import java.util.Optional;

@@ -15,20 +15,20 @@ import dev.starforge.model.load.ModelSpec;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.DeviceOptions;
 import dev.starforge.tensor.device.Selection;
-import dev.starforge.text.report.Shell;
-import dev.starforge.train.Adaptation;
+import dev.starforge.text.report.ShellQuoting;
 import dev.starforge.train.KnownModels;
+import dev.starforge.train.checkpoint.Checkpoints;
+import dev.starforge.train.checkpoint.RunEvents;
+import dev.starforge.train.checkpoint.RunFolder;
 import dev.starforge.train.config.RunConfig;
 import dev.starforge.train.config.StarterConfig;
+import dev.starforge.train.plan.Adaptation;
 import dev.starforge.train.plan.LimitedDevice;
 import dev.starforge.train.plan.MachineFacts;
 import dev.starforge.train.plan.Preflight;
 import dev.starforge.train.plan.ProfiledDevice;
-import dev.starforge.train.run.Checkpoints;
-import dev.starforge.train.run.RunEvents;
-import dev.starforge.train.run.RunFolder;
-import dev.starforge.train.run.Scratch;
 import dev.starforge.train.run.TrainRun;
+import dev.starforge.train.weights.ScratchModel;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.FileAlreadyExistsException;
@@ -191,9 +191,9 @@ final class TrainCommand implements Callable<Integer> {
                     spec.commandLine(), "--init " + init + " already exists; choose another name", there);
         }
         out.println("wrote " + init + "; set model.pretrained_model and data.path in it, then run");
-        out.println("  starforge dataset --repo . --config " + Shell.quoted(init));
-        out.println("  starforge doctor --config " + Shell.quoted(init));
-        out.println("  starforge train --config " + Shell.quoted(init));
+        out.println("  starforge dataset --repo . --config " + ShellQuoting.quoted(init));
+        out.println("  starforge doctor --config " + ShellQuoting.quoted(init));
+        out.println("  starforge train --config " + ShellQuoting.quoted(init));
         out.flush();
         return 0;
     }
@@ -202,8 +202,8 @@ final class TrainCommand implements Callable<Integer> {
     private int print(PrintWriter out, RunConfig config, MachineFacts machine, Device like) {
         Optional<ModelSpec> blueprint;
         try {
-            blueprint = config.model().equals(Scratch.NAME)
-                    ? Optional.of(Scratch.blueprint(config))
+            blueprint = config.model().equals(ScratchModel.NAME)
+                    ? Optional.of(ScratchModel.blueprint(config))
                     : blueprint(ModelLocator.find(config.model()));
         } catch (ModelException missing) {
             blueprint = KnownModels.find(config.model());
@@ -298,8 +298,9 @@ final class TrainCommand implements Callable<Integer> {
 
     private static void report(RunEvents progress, TrainRun run, TrainRun.End end, Path output) {
         if (end == TrainRun.End.INTERRUPTED) {
-            progress.note("interrupted after step " + run.step()
-                    + ", which is saved; resume with: starforge train --output " + Shell.quoted(output) + " --resume");
+            progress.note(
+                    "interrupted after step " + run.step() + ", which is saved; resume with: starforge train --output "
+                            + ShellQuoting.quoted(output) + " --resume");
             return;
         }
         progress.note(

@@ -4,7 +4,7 @@ import dev.starforge.cli.options.DeviceFlags;
 import dev.starforge.cli.output.ReportOutput;
 import dev.starforge.text.json.Jackson;
 import dev.starforge.train.verify.GoldenFolder;
-import dev.starforge.train.verify.Tolerances;
+import dev.starforge.train.verify.GoldenTolerances;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.Files;
@@ -99,7 +99,7 @@ final class VerifyCommand implements Callable<Integer> {
         }
         ObjectNode root = Jackson.object();
         try (DeviceFlags.Opened opened = flags.open()) {
-            Tolerances tolerances = Tolerances.of(opened.device(), flags.convertedPrecision());
+            GoldenTolerances tolerances = GoldenTolerances.of(opened.device(), flags.convertedPrecision());
             root.put("device", opened.device().name());
             root.put("precision", flags.convertedPrecision().compute().name());
             root.put("logits_tolerance", tolerances.logits());

@@ -4,7 +4,7 @@ import dev.starforge.cli.model.ModelLocator;
 import dev.starforge.cli.options.ModelFlags;
 import dev.starforge.cli.options.ServingFlags;
 import dev.starforge.cli.serve.ModelServer;
-import dev.starforge.train.run.TunedModel;
+import dev.starforge.train.tune.TunedModel;
 import java.net.URI;
 import java.util.Optional;
 import java.util.concurrent.Callable;

@@ -8,9 +8,9 @@ import dev.starforge.text.config.ConfigException;
 import dev.starforge.text.tokenizer.Tokenizer;
 import dev.starforge.train.config.Keys;
 import dev.starforge.train.config.RunConfig;
-import dev.starforge.train.run.Scratch;
-import dev.starforge.train.run.TunedModel;
 import dev.starforge.train.text.Tokenizers;
+import dev.starforge.train.tune.TunedModel;
+import dev.starforge.train.weights.ScratchModel;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Locale;
@@ -49,7 +49,7 @@ public record DatasetTokenizer(TokenizerChoice choice, Optional<Path> model, Str
 
     private static DatasetTokenizer ofModel(RunConfig config) {
         String name = config.model();
-        if (name.equals(Scratch.NAME)) {
+        if (name.equals(ScratchModel.NAME)) {
             int size = config.get(Keys.VOCABULARY);
             return new DatasetTokenizer(
                     new TokenizerChoice.TokenizerToTrain(size),

@@ -3,7 +3,7 @@ package dev.starforge.cli.model;
 import dev.starforge.cli.hub.ModelId;
 import dev.starforge.cli.hub.ModelStore;
 import dev.starforge.model.ModelException;
-import dev.starforge.train.run.TunedModel;
+import dev.starforge.train.tune.TunedModel;
 import java.nio.file.Files;
 import java.nio.file.InvalidPathException;
 import java.nio.file.Path;

@@ -3,7 +3,7 @@ package dev.starforge.cli.options;
 import dev.starforge.cli.model.AdapterNote;
 import dev.starforge.cli.model.ModelLocator;
 import dev.starforge.cli.output.Escaped;
-import dev.starforge.train.run.TunedModel;
+import dev.starforge.train.tune.TunedModel;
 import java.io.PrintWriter;
 import java.nio.file.Path;
 import java.util.Optional;

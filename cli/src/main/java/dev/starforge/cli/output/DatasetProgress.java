@@ -1,7 +1,7 @@
 package dev.starforge.cli.output;
 
 import dev.starforge.data.dataset.BuildProgress;
-import dev.starforge.train.run.Durations;
+import dev.starforge.train.Durations;
 import java.io.PrintWriter;
 import java.util.Locale;
 import java.util.function.LongSupplier;

@@ -16,7 +16,7 @@ import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.device.MemoryException;
 import dev.starforge.text.TokenizerException;
 import dev.starforge.train.TrainException;
-import dev.starforge.train.run.TunedModel;
+import dev.starforge.train.tune.TunedModel;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.net.InetAddress;

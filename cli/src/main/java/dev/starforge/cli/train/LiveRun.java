@@ -2,9 +2,9 @@ package dev.starforge.cli.train;
 
 import dev.starforge.serve.RunPage;
 import dev.starforge.text.json.Jackson;
+import dev.starforge.train.checkpoint.RunEvents;
 import dev.starforge.train.corpus.DataFacts;
 import dev.starforge.train.run.ReportPage;
-import dev.starforge.train.run.RunEvents;
 import dev.starforge.train.run.TrainRun;
 import java.io.IOException;
 import java.nio.file.Path;

@@ -1,7 +1,7 @@
 package dev.starforge.cli.train;
 
+import dev.starforge.train.checkpoint.RunEvents;
 import dev.starforge.train.corpus.DataFacts;
-import dev.starforge.train.run.RunEvents;
 import java.util.Locale;
 import java.util.function.LongSupplier;
 

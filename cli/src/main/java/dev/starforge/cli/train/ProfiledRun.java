@@ -1,10 +1,10 @@
 package dev.starforge.cli.train;
 
 import dev.starforge.tensor.DType;
+import dev.starforge.train.checkpoint.RunEvents;
 import dev.starforge.train.corpus.DataFacts;
-import dev.starforge.train.plan.Profile;
 import dev.starforge.train.plan.ProfiledDevice;
-import dev.starforge.train.run.RunEvents;
+import dev.starforge.train.plan.StepProfile;
 import java.util.Optional;
 
 /** Profiles the operations of each step after the warm-up steps, but not the work between steps. */
@@ -42,9 +42,9 @@ public final class ProfiledRun implements RunEvents {
     }
 
     /** The profile; empty if the run was too short. */
-    public Optional<Profile> profile(DType compute) {
+    public Optional<StepProfile> profile(DType compute) {
         return steps > WARM
-                ? Optional.of(new Profile(steps - WARM, stepSeconds, device.peak(compute), device.rows()))
+                ? Optional.of(new StepProfile(steps - WARM, stepSeconds, device.peak(compute), device.rows()))
                 : Optional.empty();
     }
 

@@ -3,10 +3,10 @@ package dev.starforge.cli.train;
 import dev.starforge.cli.output.ProgressBar;
 import dev.starforge.tensor.device.Usage;
 import dev.starforge.text.json.Jackson;
+import dev.starforge.train.Durations;
+import dev.starforge.train.checkpoint.RunEvents;
 import dev.starforge.train.corpus.DataFacts;
-import dev.starforge.train.plan.Profile;
-import dev.starforge.train.run.Durations;
-import dev.starforge.train.run.RunEvents;
+import dev.starforge.train.plan.StepProfile;
 import java.io.PrintWriter;
 import java.util.Locale;
 import tools.jackson.databind.node.ObjectNode;
@@ -155,7 +155,7 @@ public final class RunProgress implements RunEvents {
         }
     }
 
-    public void profile(Profile profile) {
+    public void profile(StepProfile profile) {
         if (json) {
             bar.print(profile.json().put("event", "profile").toString());
         } else {

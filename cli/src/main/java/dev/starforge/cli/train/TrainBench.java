@@ -13,11 +13,11 @@ import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.Fallback;
 import dev.starforge.tensor.op.Checkpointing;
 import dev.starforge.text.json.Jackson;
-import dev.starforge.train.corpus.Example;
-import dev.starforge.train.plan.Profile;
+import dev.starforge.train.corpus.TrainingExample;
 import dev.starforge.train.plan.ProfiledDevice;
-import dev.starforge.train.run.Trainer;
-import dev.starforge.train.run.TrainerSettings;
+import dev.starforge.train.plan.StepProfile;
+import dev.starforge.train.trainer.Trainer;
+import dev.starforge.train.trainer.TrainerSettings;
 import java.io.PrintWriter;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -52,7 +52,7 @@ public record TrainBench(
     private static final int WARM = 3;
 
     /** Measurements of each step. */
-    public record Result(List<Double> seconds, long bytes, double loss, Optional<Profile> profile) {
+    public record Result(List<Double> seconds, long bytes, double loss, Optional<StepProfile> profile) {
         double median() {
             return seconds.stream().sorted().toList().get(seconds.size() / 2);
         }
@@ -93,10 +93,10 @@ public record TrainBench(
     private Result run(ProfiledDevice device, Precision precision, Scope weights, Model model, Trainer trainer) {
         Random random = new Random(0);
         int vocabulary = model.info().vocabSize();
-        List<Example> batch = Stream.generate(
+        List<TrainingExample> batch = Stream.generate(
                         () -> random.ints(context, 0, vocabulary).toArray())
                 .limit(sequences)
-                .map(ids -> new Example(ids, ids))
+                .map(ids -> new TrainingExample(ids, ids))
                 .toList();
         List<Double> seconds = new ArrayList<>();
         double loss = 0;
@@ -114,9 +114,9 @@ public record TrainBench(
         }
         device.start();
         trainer.step(batch, 2e-4);
-        List<Profile.Row> rows = device.rows();
+        List<StepProfile.Row> rows = device.rows();
         double peak = device.peak(precision.compute());
-        return new Result(seconds, bytes, loss, Optional.of(new Profile(1, result.median(), peak, rows)));
+        return new Result(seconds, bytes, loss, Optional.of(new StepProfile(1, result.median(), peak, rows)));
     }
 
     private double tokensPerSecond(double seconds) {

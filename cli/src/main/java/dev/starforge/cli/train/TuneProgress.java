@@ -5,9 +5,9 @@ import dev.starforge.cli.output.DatasetProgress;
 import dev.starforge.cli.output.Escaped;
 import dev.starforge.cli.process.GracefulStop;
 import dev.starforge.data.dataset.BuildProgress;
-import dev.starforge.train.run.Durations;
-import dev.starforge.train.run.RunEvents;
-import dev.starforge.train.tune.Counts;
+import dev.starforge.train.Durations;
+import dev.starforge.train.checkpoint.RunEvents;
+import dev.starforge.train.tune.CountFormat;
 import dev.starforge.train.tune.TuneEvents;
 import dev.starforge.train.tune.TunePlan;
 import dev.starforge.train.tune.TuneStep;
@@ -51,10 +51,10 @@ public final class TuneProgress implements TuneEvents {
         String languages = plan.facts().lines().entrySet().stream()
                 .sorted(Map.Entry.<String, Long>comparingByValue().reversed())
                 .limit(3)
-                .map(entry -> entry.getKey() + " " + Counts.text(entry.getValue()) + " lines")
+                .map(entry -> entry.getKey() + " " + CountFormat.text(entry.getValue()) + " lines")
                 .collect(Collectors.joining(", "));
         say((plan.continues() ? "Continue tuning " : "Tune ") + Escaped.of(plan.base()) + " ("
-                + Counts.text(plan.parameters()) + " parameters) on " + Escaped.of(plan.repository()) + ": "
+                + CountFormat.text(plan.parameters()) + " parameters) on " + Escaped.of(plan.repository()) + ": "
                 + plan.facts().commits() + " commits, " + languages);
         if (plan.base().equals(EmbeddedModel.NAME)) {
             say(EmbeddedModel.NOTE);
@@ -63,7 +63,7 @@ public final class TuneProgress implements TuneEvents {
                 + String.format(
                         Locale.ROOT,
                         ", %s tokens/s, %.1f GiB for training",
-                        Counts.text(plan.tokensPerSecond()),
+                        CountFormat.text(plan.tokensPerSecond()),
                         plan.memoryBytes() / 0x1p30));
         for (TuneStep step : TuneStep.values()) {
             Double seconds = plan.seconds().get(step);

@@ -5,8 +5,8 @@ import dev.starforge.cli.output.Escaped;
 import dev.starforge.cli.serve.ServedModelLoader;
 import dev.starforge.text.fim.FimMarkers;
 import dev.starforge.text.json.Jackson;
-import dev.starforge.text.report.Shell;
-import dev.starforge.train.run.Durations;
+import dev.starforge.text.report.ShellQuoting;
+import dev.starforge.train.Durations;
 import dev.starforge.train.text.Tokenizers;
 import dev.starforge.train.tune.Tune;
 import dev.starforge.train.tune.TuneStep;
@@ -146,17 +146,17 @@ public final class TuneSummary {
         Path model = result.model().orElseThrow();
         Path here = Path.of("").toAbsolutePath().resolve(DefaultModel.FOLDER);
         boolean found = model.toAbsolutePath().normalize().startsWith(here);
-        return "starforge run" + (found ? "" : " " + Shell.quoted(model));
+        return "starforge run" + (found ? "" : " " + ShellQuoting.quoted(model));
     }
 
     private static String serve(Path model) {
-        return "starforge serve " + Shell.quoted(model);
+        return "starforge serve " + ShellQuoting.quoted(model);
     }
 
     private String measure(Path folder) {
         Path run = folder.resolve("runs").resolve(number());
-        return "starforge eval --config " + Shell.quoted(run.resolve("config.yaml")) + " --adapter "
-                + Shell.quoted(run);
+        return "starforge eval --config " + ShellQuoting.quoted(run.resolve("config.yaml")) + " --adapter "
+                + ShellQuoting.quoted(run);
     }
 
     /** Configuration for editors. */

@@ -3,7 +3,7 @@ package dev.starforge.cli.command;
 import static dev.starforge.cli.command.CommandOutcome.run;
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.starforge.text.report.Shell;
+import dev.starforge.text.report.ShellQuoting;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.PrintStream;
@@ -221,8 +221,8 @@ final class FirstRunTest {
 
     @Test
     void pathsAreQuotedForTheShell() {
-        assertThat(Shell.quoted(Path.of("runs/first-1"))).isEqualTo("runs/first-1");
-        assertThat(Shell.quoted(Path.of("my runs/it's"))).isEqualTo("'my runs/it'\\''s'");
-        assertThat(Shell.quoted(Path.of("-x"))).isEqualTo("./-x");
+        assertThat(ShellQuoting.quoted(Path.of("runs/first-1"))).isEqualTo("runs/first-1");
+        assertThat(ShellQuoting.quoted(Path.of("my runs/it's"))).isEqualTo("'my runs/it'\\''s'");
+        assertThat(ShellQuoting.quoted(Path.of("-x"))).isEqualTo("./-x");
     }
 }

@@ -18,11 +18,11 @@ import dev.starforge.tensor.device.NullOps;
 import dev.starforge.tensor.device.Selection;
 import dev.starforge.text.file.Hashes;
 import dev.starforge.train.TrainException;
+import dev.starforge.train.checkpoint.RunEvents;
 import dev.starforge.train.config.RunConfig;
 import dev.starforge.train.corpus.DataFacts;
-import dev.starforge.train.corpus.Newest;
+import dev.starforge.train.corpus.RecencySampler;
 import dev.starforge.train.plan.MachineFacts;
-import dev.starforge.train.run.RunEvents;
 import dev.starforge.train.tune.Tune;
 import dev.starforge.train.tune.TuneEvents;
 import dev.starforge.train.tune.TunePlan;
@@ -314,12 +314,12 @@ final class TuneTest {
         assertThat(trained.show("model.adapter")).endsWith("runs/1");
         try (Dataset dataset = Dataset.open(folder.resolve("out").resolve("data"))) {
             long after = grown.round().path("after_time").asLong();
-            Newest fresh = Newest.of(dataset, after, 0, 0);
+            RecencySampler fresh = RecencySampler.of(dataset, after, 0, 0);
             assertThat(second.trained.documents()).isEqualTo(fresh.documents().cardinality());
             assertThat(fresh.ofCommits()).isBetween(7, 9);
             assertThat(first.trained.documents() + second.trained.documents())
                     .isGreaterThanOrEqualTo(dataset.documents(Split.TRAIN).count());
-            Newest some = Newest.of(dataset, Long.MIN_VALUE, 400, 42);
+            RecencySampler some = RecencySampler.of(dataset, Long.MIN_VALUE, 400, 42);
             assertThat(some.tokens()).isBetween(400L, 700L);
             assertThat(some.commits()).isLessThan(some.ofCommits());
         }

@@ -4,8 +4,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.starforge.tensor.device.Usage;
 import dev.starforge.text.json.Jackson;
+import dev.starforge.train.checkpoint.RunEvents;
 import dev.starforge.train.corpus.DataFacts;
-import dev.starforge.train.run.RunEvents;
 import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;

@@ -1,6 +1,5 @@
 package dev.starforge.serve.generation;
 
-import dev.starforge.text.tokenizer.CompletionStream;
 import dev.starforge.serve.api.FieldViolation;
 import dev.starforge.serve.api.InvalidRequestException;
 import dev.starforge.serve.engine.EngineException;
@@ -10,6 +9,7 @@ import dev.starforge.serve.engine.InferenceEngine;
 import dev.starforge.serve.http.HttpException;
 import dev.starforge.serve.metrics.WorkerMetrics;
 import dev.starforge.serve.metrics.WorkerMetrics.RequestOutcome;
+import dev.starforge.text.tokenizer.CompletionDecodeStream;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
@@ -117,8 +117,8 @@ public final class InferenceService {
         try {
             for (int i = 0; i < requests.size(); i++) {
                 GenerationRequest request = requests.get(i);
-                CompletionStream detokenizer =
-                        new CompletionStream(chosen.card().tokenizer(), request.healedPrompt());
+                CompletionDecodeStream detokenizer =
+                        new CompletionDecodeStream(chosen.card().tokenizer(), request.healedPrompt());
                 TokenStream stream = new TokenStream(i, request, detokenizer, active::publish, metrics);
                 stream.started(chosen.submit(request, stream));
                 active.add(stream);

@@ -10,7 +10,7 @@ import dev.starforge.serve.engine.SequenceHandle;
 import dev.starforge.serve.engine.TokenSink;
 import dev.starforge.serve.metrics.WorkerMetrics;
 import dev.starforge.serve.metrics.WorkerMetrics.RequestOutcome;
-import dev.starforge.text.tokenizer.CompletionStream;
+import dev.starforge.text.tokenizer.CompletionDecodeStream;
 import java.time.Duration;
 import java.util.List;
 import java.util.function.Consumer;
@@ -24,7 +24,7 @@ import org.jspecify.annotations.Nullable;
 final class TokenStream implements TokenSink {
     private final int index;
     private final GenerationRequest request;
-    private final CompletionStream detokenizer;
+    private final CompletionDecodeStream detokenizer;
     private final StopStrings stops;
     private final OutputLimit limit;
     private final Consumer<GenerationEvent> events;
@@ -39,7 +39,7 @@ final class TokenStream implements TokenSink {
     TokenStream(
             int index,
             GenerationRequest request,
-            CompletionStream detokenizer,
+            CompletionDecodeStream detokenizer,
             Consumer<GenerationEvent> events,
             WorkerMetrics metrics) {
         this.index = index;

@@ -1,7 +1,7 @@
 package dev.starforge.serve.openai;
 
 import dev.starforge.serve.engine.GeneratedToken;
-import dev.starforge.text.tokenizer.CompletionStream;
+import dev.starforge.text.tokenizer.CompletionDecodeStream;
 import dev.starforge.text.tokenizer.Tokenizer;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
@@ -22,7 +22,7 @@ final class TokenLogprobs {
     }
 
     String of(int id) {
-        CompletionStream stream = new CompletionStream(tokenizer, anchor);
+        CompletionDecodeStream stream = new CompletionDecodeStream(tokenizer, anchor);
         String text = stream.push(id) + stream.finish();
         return text.isEmpty() && tokenizer.has(id) && tokenizer.isSpecial(id) ? tokenizer.token(id) : text;
     }

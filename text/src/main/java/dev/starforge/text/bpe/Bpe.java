@@ -1,6 +1,6 @@
 package dev.starforge.text.bpe;
 
-import dev.starforge.text.TokenBuffer;
+import dev.starforge.text.TokenIdList;
 import dev.starforge.text.TokenizerException;
 import dev.starforge.text.pretokenizer.ByteAlphabet;
 import dev.starforge.text.pretokenizer.CharacterClass;
@@ -170,7 +170,7 @@ public final class Bpe implements TokenModel {
         }
 
         @Override
-        void write(int symbol, TokenBuffer out) {
+        void write(int symbol, TokenIdList out) {
             out.add(id(symbol));
         }
     }

@@ -1,6 +1,6 @@
 package dev.starforge.text.bpe;
 
-import dev.starforge.text.TokenBuffer;
+import dev.starforge.text.TokenIdList;
 import dev.starforge.text.TokenizerException;
 import dev.starforge.text.pretokenizer.CharacterClass;
 import java.nio.charset.StandardCharsets;
@@ -80,7 +80,7 @@ public final class SentencePieceBpe implements TokenModel {
         }
 
         @Override
-        void write(int symbol, TokenBuffer out) {
+        void write(int symbol, TokenIdList out) {
             if (id(symbol) >= 0) {
                 out.add(id(symbol));
                 return;

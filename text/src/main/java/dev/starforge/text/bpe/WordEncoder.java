@@ -1,7 +1,7 @@
 package dev.starforge.text.bpe;
 
-import dev.starforge.text.TokenBuffer;
-import dev.starforge.text.pretokenizer.PreTokens;
+import dev.starforge.text.TokenIdList;
+import dev.starforge.text.pretokenizer.PreTokenSink;
 import java.util.Arrays;
 
 /**
@@ -12,7 +12,7 @@ import java.util.Arrays;
  *
  * <p>An encoder is for one thread; what it was made from is shared.
  */
-public abstract class WordEncoder implements PreTokens {
+public abstract class WordEncoder implements PreTokenSink {
     /** A pair that does not merge. */
     static final long NONE = -1;
 
@@ -21,7 +21,7 @@ public abstract class WordEncoder implements PreTokens {
 
     private final char[][] words = new char[CACHED_WORDS][];
     private final int[][] encodings = new int[CACHED_WORDS][];
-    private TokenBuffer out = new TokenBuffer();
+    private TokenIdList out = new TokenIdList();
 
     private int count;
     private int[] ids = new int[64];
@@ -41,14 +41,14 @@ public abstract class WordEncoder implements PreTokens {
     abstract long pair(int left, int right);
 
     /** Writes a symbol that stayed. */
-    abstract void write(int symbol, TokenBuffer out);
+    abstract void write(int symbol, TokenIdList out);
 
-    public final void into(TokenBuffer buffer) {
+    public final void into(TokenIdList buffer) {
         out = buffer;
     }
 
     @Override
-    public final void piece(char[] text, int from, int to, boolean first) {
+    public final void preToken(char[] text, int from, int to, boolean first) {
         if (to - from > LONGEST_CACHED) {
             encode(text, from, to);
             return;

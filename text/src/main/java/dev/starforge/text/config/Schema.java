@@ -15,13 +15,13 @@ import java.util.TreeMap;
 public final class Schema {
     private final Map<String, Key<?>> keys;
     private final Map<String, Named> aliases;
-    private final Map<String, ForeignConfigKeys> foreign;
+    private final Map<String, ForeignKeyRule> foreign;
     private final String shorthand;
 
     /** A key by another name. */
     record Named(Key<?> key, Map<String, Object> words) {}
 
-    private Schema(Map<String, Key<?>> keys, Map<String, ForeignConfigKeys> foreign, String shorthand) {
+    private Schema(Map<String, Key<?>> keys, Map<String, ForeignKeyRule> foreign, String shorthand) {
         this.keys = keys;
         this.foreign = foreign;
         this.shorthand = shorthand;
@@ -36,7 +36,7 @@ public final class Schema {
         }
     }
 
-    public static Schema of(List<Key<?>> keys, Map<String, ForeignConfigKeys> foreign) {
+    public static Schema of(List<Key<?>> keys, Map<String, ForeignKeyRule> foreign) {
         Map<String, Key<?>> byPath = new LinkedHashMap<>();
         for (Key<?> key : keys) {
             if (byPath.put(key.path(), key) != null) {
@@ -66,7 +66,7 @@ public final class Schema {
         return Optional.ofNullable(aliases.get(last(path)));
     }
 
-    Optional<ForeignConfigKeys> foreign(String path) {
+    Optional<ForeignKeyRule> foreign(String path) {
         return Optional.ofNullable(foreign.get(last(path)));
     }
 
@@ -134,12 +134,12 @@ public final class Schema {
         return text.toString();
     }
 
-    private static String words(ForeignConfigKeys answer) {
+    private static String words(ForeignKeyRule answer) {
         return switch (answer) {
-            case ForeignConfigKeys.Only(List<String> values, String reason) ->
+            case ForeignKeyRule.AllowedValues(List<String> values, String reason) ->
                 "`" + String.join("`, `", values) + "` is what is done; others are refused: " + reason;
-            case ForeignConfigKeys.Never(String reason) -> "refused: " + reason;
-            case ForeignConfigKeys.Adds(Key<Integer> key, String reason) ->
+            case ForeignKeyRule.Unsupported(String reason) -> "refused: " + reason;
+            case ForeignKeyRule.AddedTo(Key<Integer> key, String reason) ->
                 "is added to `" + key.path() + "`: " + reason;
         };
     }

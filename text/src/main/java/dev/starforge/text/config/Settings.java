@@ -213,18 +213,18 @@ public final class Settings {
             accept(place, path, named.key(), named.words().getOrDefault(String.valueOf(value), value));
             return;
         }
-        ForeignConfigKeys answer = schema.foreign(path)
+        ForeignKeyRule answer = schema.foreign(path)
                 .orElseThrow(() -> new ConfigException(
                         place + ": unknown key " + path + "; the nearest one is " + schema.nearest(path)));
         switch (answer) {
-            case ForeignConfigKeys.Only(List<String> allowed, String reason) -> {
+            case ForeignKeyRule.AllowedValues(List<String> allowed, String reason) -> {
                 if (!allowed.contains(String.valueOf(value))) {
                     throw new ConfigException(place + ": key " + path + ": " + value + " is refused: " + reason);
                 }
             }
-            case ForeignConfigKeys.Never(String reason) ->
+            case ForeignKeyRule.Unsupported(String reason) ->
                 throw new ConfigException(place + ": key " + path + ": is refused: " + reason);
-            case ForeignConfigKeys.Adds(Key<Integer> to, String _) -> {
+            case ForeignKeyRule.AddedTo(Key<Integer> to, String _) -> {
                 if (!(value instanceof Long more && more >= 0 && more <= 1 << 20)) {
                     throw new ConfigException(
                             place + ": key " + path + ": expected whole number 0.." + (1 << 20) + ", got " + value);

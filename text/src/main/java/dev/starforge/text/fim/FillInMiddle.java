@@ -1,6 +1,6 @@
 package dev.starforge.text.fim;
 
-import dev.starforge.text.TokenBuffer;
+import dev.starforge.text.TokenIdList;
 import dev.starforge.text.TokenizerException;
 import dev.starforge.text.tokenizer.Tokenizer;
 import java.nio.file.Path;
@@ -42,7 +42,7 @@ public final class FillInMiddle {
 
     /** The prompt for what is between the two texts. */
     public int[] prompt(String prefix, String suffix) {
-        TokenBuffer ids = new TokenBuffer();
+        TokenIdList ids = new TokenIdList();
         tokenizer.encode("", true, ids);
         ids.add(id(markers.prefix()));
         tokenizer.encode(prefix, false, ids);
@@ -79,7 +79,7 @@ public final class FillInMiddle {
         int[] after = markers.spaced() ? withoutSpace(suffix) : tokenizer.encode(suffix, false);
         int suffixLength = Math.clamp(most / 4, 0, after.length);
         int prefixLength = Math.clamp(most - suffixLength, 0, before.length);
-        TokenBuffer own = new TokenBuffer();
+        TokenIdList own = new TokenIdList();
         own.add(id(markers.prefix()));
         own.addAll(Arrays.copyOfRange(before, before.length - prefixLength, before.length));
         own.addAll(middle);
@@ -89,7 +89,7 @@ public final class FillInMiddle {
         int[] asked = own.toArray();
         int[] others = others(snippets);
         int shown = Math.clamp(room - bos.length - asked.length, 0, others.length);
-        TokenBuffer prompt = new TokenBuffer();
+        TokenIdList prompt = new TokenIdList();
         prompt.addAll(bos);
         prompt.addAll(Arrays.copyOfRange(others, others.length - shown, others.length));
         prompt.addAll(asked);
@@ -98,7 +98,7 @@ public final class FillInMiddle {
     }
 
     private int[] others(List<Snippet> snippets) {
-        TokenBuffer ids = new TokenBuffer();
+        TokenIdList ids = new TokenIdList();
         if (!snippets.isEmpty() && tokenizer.id(markers.repository()).isPresent()) {
             marked(markers.repository(), "repository", ids);
         }
@@ -113,7 +113,7 @@ public final class FillInMiddle {
     }
 
     /** A name behind its token; a vocabulary without one has empty lines there. */
-    private void marked(String token, String name, TokenBuffer ids) {
+    private void marked(String token, String name, TokenIdList ids) {
         if (tokenizer.id(token).isPresent()) {
             ids.add(id(token));
             ids.addAll(inside(name + "\n"));
@@ -123,7 +123,7 @@ public final class FillInMiddle {
     }
 
     private int[] inside(String text) {
-        TokenBuffer ids = new TokenBuffer();
+        TokenIdList ids = new TokenIdList();
         if (!text.isEmpty()) {
             tokenizer.encodeInside(text, ids);
         }

@@ -8,13 +8,13 @@ import java.util.List;
  */
 public sealed interface PreTokenizer {
     /** This stage, sending its pieces to {@code next}. The result is for one thread. */
-    PreTokens onto(PreTokens next, PatternBudget budget);
+    PreTokenSink onto(PreTokenSink next, PatternBudget budget);
 
     /** One stage after another; none at all leaves the text whole. */
     record Sequence(List<PreTokenizer> stages) implements PreTokenizer {
         @Override
-        public PreTokens onto(PreTokens next, PatternBudget budget) {
-            PreTokens chain = next;
+        public PreTokenSink onto(PreTokenSink next, PatternBudget budget) {
+            PreTokenSink chain = next;
             for (PreTokenizer stage : stages.reversed()) {
                 chain = stage.onto(chain, budget);
             }
@@ -23,24 +23,24 @@ public sealed interface PreTokenizer {
     }
 
     /** Cuts where a pattern matches. */
-    record Split(Splitter splitter, Splits.Behavior behavior, boolean invert) implements PreTokenizer {
+    record Split(Splitter splitter, MatchSpans.Behavior behavior, boolean invert) implements PreTokenizer {
         public static Split isolated(Splitter splitter) {
-            return new Split(splitter, Splits.Behavior.ISOLATED, false);
+            return new Split(splitter, MatchSpans.Behavior.ISOLATED, false);
         }
 
         @Override
-        public PreTokens onto(PreTokens next, PatternBudget budget) {
-            if (splitter instanceof Scanner scanner && behavior == Splits.Behavior.ISOLATED) {
+        public PreTokenSink onto(PreTokenSink next, PatternBudget budget) {
+            if (splitter instanceof BuiltinSplitter scanner && behavior == MatchSpans.Behavior.ISOLATED) {
                 return (text, from, to, first) -> {
                     for (int i = from; i < to; ) {
                         int end = scanner.next(text, i, to);
-                        next.piece(text, i, end, first && i == from);
+                        next.preToken(text, i, end, first && i == from);
                         i = end;
                     }
                 };
             }
             return (text, from, to, first) -> {
-                Splits splits = new Splits();
+                MatchSpans splits = new MatchSpans();
                 splitter.split(text, from, to, budget, splits);
                 splits.send(behavior, invert, text, from, first, next);
             };
@@ -50,13 +50,13 @@ public sealed interface PreTokenizer {
     /** Puts one space before a piece that has none. */
     record SpaceBefore() implements PreTokenizer {
         @Override
-        public PreTokens onto(PreTokens next, PatternBudget budget) {
+        public PreTokenSink onto(PreTokenSink next, PatternBudget budget) {
             return (text, from, to, first) -> {
                 if (text[from] == ' ') {
-                    next.piece(text, from, to, first);
+                    next.preToken(text, from, to, first);
                 } else {
                     char[] longer = withFirst(' ', text, from, to);
-                    next.piece(longer, 0, longer.length, first);
+                    next.preToken(longer, 0, longer.length, first);
                 }
             };
         }
@@ -65,10 +65,10 @@ public sealed interface PreTokenizer {
     /** Spells the UTF-8 bytes of a piece in {@link ByteAlphabet}; as the last stage, the model's encoder does it. */
     record Bytes() implements PreTokenizer {
         @Override
-        public PreTokens onto(PreTokens next, PatternBudget budget) {
+        public PreTokenSink onto(PreTokenSink next, PatternBudget budget) {
             return (text, from, to, first) -> {
                 char[] spelled = new char[3 * (to - from)];
-                next.piece(spelled, 0, ByteAlphabet.spell(text, from, to, spelled), first);
+                next.preToken(spelled, 0, ByteAlphabet.spell(text, from, to, spelled), first);
             };
         }
     }
@@ -83,8 +83,8 @@ public sealed interface PreTokenizer {
         }
 
         @Override
-        public PreTokens onto(PreTokens next, PatternBudget budget) {
-            PreTokens then = split ? new BeforeMarks(mark).onto(next, budget) : next;
+        public PreTokenSink onto(PreTokenSink next, PatternBudget budget) {
+            PreTokenSink then = split ? new BeforeMarks(mark).onto(next, budget) : next;
             return (text, from, to, first) -> {
                 boolean has = text[from] == ' ' || text[from] == mark;
                 boolean wanted = !has && (prepend == Prepend.ALWAYS || prepend == Prepend.FIRST && first);
@@ -94,7 +94,7 @@ public sealed interface PreTokenizer {
                         marked[i] = mark;
                     }
                 }
-                then.piece(marked, wanted ? 0 : 1, marked.length, first);
+                then.preToken(marked, wanted ? 0 : 1, marked.length, first);
             };
         }
     }
@@ -102,16 +102,16 @@ public sealed interface PreTokenizer {
     /** Cuts before each mark. */
     record BeforeMarks(char mark) implements PreTokenizer {
         @Override
-        public PreTokens onto(PreTokens next, PatternBudget budget) {
+        public PreTokenSink onto(PreTokenSink next, PatternBudget budget) {
             return (text, from, to, first) -> {
                 int start = from;
                 for (int i = from + 1; i < to; i++) {
                     if (text[i] == mark) {
-                        next.piece(text, start, i, first && start == from);
+                        next.preToken(text, start, i, first && start == from);
                         start = i;
                     }
                 }
-                next.piece(text, start, to, first && start == from);
+                next.preToken(text, start, to, first && start == from);
             };
         }
     }
@@ -119,16 +119,16 @@ public sealed interface PreTokenizer {
     /** Cuts before each run of marks: where no merge of a SentencePiece-like vocabulary can ever reach across. */
     record BeforeRuns(char mark) implements PreTokenizer {
         @Override
-        public PreTokens onto(PreTokens next, PatternBudget budget) {
+        public PreTokenSink onto(PreTokenSink next, PatternBudget budget) {
             return (text, from, to, first) -> {
                 int start = from;
                 for (int i = from + 1; i < to; i++) {
                     if (text[i] == mark && text[i - 1] != mark) {
-                        next.piece(text, start, i, first && start == from);
+                        next.preToken(text, start, i, first && start == from);
                         start = i;
                     }
                 }
-                next.piece(text, start, to, first && start == from);
+                next.preToken(text, start, to, first && start == from);
             };
         }
     }

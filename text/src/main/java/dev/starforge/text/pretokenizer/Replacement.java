@@ -7,7 +7,7 @@ public record Replacement(Splitter splitter, String content) {
             return text;
         }
         char[] chars = text.toCharArray();
-        Splits splits = new Splits();
+        MatchSpans splits = new MatchSpans();
         splitter.split(chars, 0, chars.length, budget, splits);
         StringBuilder out = new StringBuilder(chars.length);
         for (int i = 0; i < splits.size(); i++) {

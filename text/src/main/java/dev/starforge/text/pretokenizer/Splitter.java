@@ -6,9 +6,10 @@ import java.util.regex.Pattern;
 
 /**
  * Finds what a pre-tokenizer cuts at: single characters of a class, a fixed string, a regular expression, or one of the
- * well-known expressions as a hand-written {@link Scanner}.
+ * well-known expressions as a hand-written {@link BuiltinSplitter}.
  */
-public sealed interface Splitter permits Scanner, Splitter.Each, Splitter.Literal, Splitter.Regex, Splitter.Words {
+public sealed interface Splitter
+        permits BuiltinSplitter, Splitter.Each, Splitter.Literal, Splitter.Regex, Splitter.Words {
     /** The expression of GPT-2, which byte-level pre-tokenizers use unless told not to. */
     String GPT2 = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
@@ -17,14 +18,16 @@ public sealed interface Splitter permits Scanner, Splitter.Each, Splitter.Litera
             + "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
 
     /** Adds the spans of {@code from..to}. */
-    void split(char[] text, int from, int to, PatternBudget budget, Splits splits);
+    void split(char[] text, int from, int to, PatternBudget budget, MatchSpans splits);
 
     /** A splitter for an expression; hand-written where there is one. */
     static Splitter of(String expression) {
         if (expression.equals("\\p{N}")) {
             return Each.NUMBER;
         }
-        return Scanner.find(expression).map(Splitter.class::cast).orElseGet(() -> new Regex(Onig.compile(expression)));
+        return BuiltinSplitter.find(expression)
+                .map(Splitter.class::cast)
+                .orElseGet(() -> new Regex(Onig.compile(expression)));
     }
 
     /** Each character of a class is a match of its own. */
@@ -42,7 +45,7 @@ public sealed interface Splitter permits Scanner, Splitter.Each, Splitter.Litera
         }
 
         @Override
-        public void split(char[] text, int from, int to, PatternBudget budget, Splits splits) {
+        public void split(char[] text, int from, int to, PatternBudget budget, MatchSpans splits) {
             int last = from;
             for (int i = from; i < to; ) {
                 int width = CharacterClass.width(text, i, to);
@@ -64,7 +67,7 @@ public sealed interface Splitter permits Scanner, Splitter.Each, Splitter.Litera
     /** A fixed string, not empty. */
     record Literal(char[] string) implements Splitter {
         @Override
-        public void split(char[] text, int from, int to, PatternBudget budget, Splits splits) {
+        public void split(char[] text, int from, int to, PatternBudget budget, MatchSpans splits) {
             int last = from;
             for (int i = from; i + string.length <= to; ) {
                 if (Arrays.equals(text, i, i + string.length, string, 0, string.length)) {
@@ -87,7 +90,7 @@ public sealed interface Splitter permits Scanner, Splitter.Each, Splitter.Litera
     /** A regular expression, which sees nothing outside the piece; an empty match right after another is none. */
     record Regex(Pattern pattern) implements Splitter {
         @Override
-        public void split(char[] text, int from, int to, PatternBudget budget, Splits splits) {
+        public void split(char[] text, int from, int to, PatternBudget budget, MatchSpans splits) {
             Matcher matcher = pattern.matcher(new Metered(text, from, to, budget));
             int last = from;
             try {
@@ -117,7 +120,7 @@ public sealed interface Splitter permits Scanner, Splitter.Each, Splitter.Litera
     /** Words and what is between words, as Unicode has them: matches are neither. */
     record Words() implements Splitter {
         @Override
-        public void split(char[] text, int from, int to, PatternBudget budget, Splits splits) {
+        public void split(char[] text, int from, int to, PatternBudget budget, MatchSpans splits) {
             for (int i = from; i < to; ) {
                 int kind = kind(Character.codePointAt(text, i, to));
                 int end = i;

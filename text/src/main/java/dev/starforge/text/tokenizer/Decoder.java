@@ -1,6 +1,6 @@
 package dev.starforge.text.tokenizer;
 
-import dev.starforge.text.TokenBuffer;
+import dev.starforge.text.TokenIdList;
 import dev.starforge.text.pretokenizer.ByteAlphabet;
 import dev.starforge.text.pretokenizer.PatternBudget;
 import dev.starforge.text.pretokenizer.Replacement;
@@ -102,7 +102,7 @@ sealed interface Decoder {
         @Override
         public Stage onto(Stage next, PatternBudget budget) {
             return new WholeTokens() {
-                private final TokenBuffer run = new TokenBuffer();
+                private final TokenIdList run = new TokenIdList();
 
                 @Override
                 void token(String token) {

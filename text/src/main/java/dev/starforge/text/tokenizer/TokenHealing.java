@@ -1,6 +1,6 @@
 package dev.starforge.text.tokenizer;
 
-import dev.starforge.text.TokenBuffer;
+import dev.starforge.text.TokenIdList;
 import java.nio.ByteBuffer;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
@@ -109,7 +109,7 @@ final class TokenHealing {
                     .newDecoder()
                     .decode(ByteBuffer.wrap(join(first, second)))
                     .toString();
-            TokenBuffer ids = new TokenBuffer();
+            TokenIdList ids = new TokenIdList();
             tokenizer.encodeInside(text, ids);
             return ids.size() == 2 && ids.get(0) == first && ids.get(1) == second;
         } catch (CharacterCodingException torn) {

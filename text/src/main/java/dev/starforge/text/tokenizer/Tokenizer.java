@@ -1,14 +1,14 @@
 package dev.starforge.text.tokenizer;
 
-import dev.starforge.text.TokenBuffer;
+import dev.starforge.text.TokenIdList;
 import dev.starforge.text.TokenizerException;
 import dev.starforge.text.bpe.TokenModel;
 import dev.starforge.text.bpe.WordEncoder;
 import dev.starforge.text.pretokenizer.ByteAlphabet;
 import dev.starforge.text.pretokenizer.Normalizer;
 import dev.starforge.text.pretokenizer.PatternBudget;
+import dev.starforge.text.pretokenizer.PreTokenSink;
 import dev.starforge.text.pretokenizer.PreTokenizer;
-import dev.starforge.text.pretokenizer.PreTokens;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.Arrays;
@@ -46,7 +46,7 @@ public final class Tokenizer {
     private final String[] addedTexts;
     private final Normalizer normalizer;
     private final PreTokenizer preTokenizer;
-    private final Template template;
+    private final TemplateProcessing template;
     private final Decoder decoder;
     private final BlockingQueue<Worker> idle = new ArrayBlockingQueue<>(IDLE_WORKERS);
     private volatile Beginning beginning = Beginning.UNKNOWN;
@@ -64,7 +64,7 @@ public final class Tokenizer {
             List<AddedToken> added,
             Normalizer normalizer,
             PreTokenizer.Sequence stages,
-            Template template,
+            TemplateProcessing template,
             Decoder decoder) {
         this.file = file;
         this.model = model;
@@ -99,18 +99,18 @@ public final class Tokenizer {
 
     /** Builds a tokenizer from the vocabulary of a GGUF file. */
     public static Tokenizer of(GgufVocabulary vocabulary) {
-        return Gguf.tokenizer(vocabulary);
+        return GgufTokenizer.tokenizer(vocabulary);
     }
 
     /** What one call at a time works with. */
     private final class Worker {
         private final PatternBudget budget = new PatternBudget(file);
         private final WordEncoder encoder = model.encoder();
-        private final PreTokens pieces = preTokenizer.onto(encoder, budget);
+        private final PreTokenSink pieces = preTokenizer.onto(encoder, budget);
     }
 
     public int[] encode(String text, boolean addSpecial) {
-        TokenBuffer ids = new TokenBuffer();
+        TokenIdList ids = new TokenIdList();
         encode(text, addSpecial, ids);
         return ids.toArray();
     }
@@ -120,7 +120,7 @@ public final class Tokenizer {
      *
      * @param addSpecial whether the tokens that the tokenizer puts around a text are wanted
      */
-    public void encode(String text, boolean addSpecial, TokenBuffer ids) {
+    public void encode(String text, boolean addSpecial, TokenIdList ids) {
         String whole = wellFormed(text);
         Worker worker = idle.poll();
         if (worker == null) {
@@ -136,12 +136,12 @@ public final class Tokenizer {
             ids.addAll(template.after());
         }
         if (whole.length() < LARGE_TEXT) {
-            worker.encoder.into(new TokenBuffer());
+            worker.encoder.into(new TokenIdList());
             idle.offer(worker);
         }
     }
 
-    private void encode(String text, Worker worker, TokenBuffer ids) {
+    private void encode(String text, Worker worker, TokenIdList ids) {
         added.splitRaw(text, new AddedTokens.Parts() {
             @Override
             public void token(int id) {
@@ -161,7 +161,7 @@ public final class Tokenizer {
                     public void text(int start, int end) {
                         char[] chars = new char[end - start];
                         normalized.getChars(start, end, chars, 0);
-                        worker.pieces.piece(chars, 0, chars.length, from == 0 && start == 0);
+                        worker.pieces.preToken(chars, 0, chars.length, from == 0 && start == 0);
                     }
                 });
             }
@@ -172,7 +172,7 @@ public final class Tokenizer {
      * Appends the ids of a text that stands after others: it gets no space of its own in front, and what looks like an
      * added token in it is ordinary text, so that a file about a vocabulary cannot end its own document.
      */
-    public void encodeInside(String text, TokenBuffer ids) {
+    public void encodeInside(String text, TokenIdList ids) {
         if (!marksBeginning()) {
             ids.addAll(encodeOrdinary(text));
             return;
@@ -195,13 +195,13 @@ public final class Tokenizer {
         String whole = wellFormed(text);
         Worker polled = idle.poll();
         Worker worker = polled == null ? new Worker() : polled;
-        TokenBuffer ids = new TokenBuffer();
+        TokenIdList ids = new TokenIdList();
         worker.budget.begin(whole.length());
         worker.encoder.into(ids);
         char[] chars = normalizer.apply(whole, worker.budget).toCharArray();
-        worker.pieces.piece(chars, 0, chars.length, true);
+        worker.pieces.preToken(chars, 0, chars.length, true);
         if (whole.length() < LARGE_TEXT) {
-            worker.encoder.into(new TokenBuffer());
+            worker.encoder.into(new TokenIdList());
             idle.offer(worker);
         }
         return ids.toArray();
@@ -210,7 +210,7 @@ public final class Tokenizer {
     /** The text of some ids; an id that no token has is left out. */
     public String decode(int[] ids, boolean skipSpecial) {
         StringBuilder text = new StringBuilder();
-        TextStream stream = stream(skipSpecial);
+        DecodeStream stream = stream(skipSpecial);
         for (int id : ids) {
             text.append(stream.push(id));
         }
@@ -218,8 +218,8 @@ public final class Tokenizer {
     }
 
     /** Decodes ids as they come. */
-    public TextStream stream(boolean skipSpecial) {
-        return new TextStream(this, decoder, new PatternBudget(file), skipSpecial);
+    public DecodeStream stream(boolean skipSpecial) {
+        return new DecodeStream(this, decoder, new PatternBudget(file), skipSpecial);
     }
 
     /** One more than the highest id: the rows that an embedding of this vocabulary needs. */

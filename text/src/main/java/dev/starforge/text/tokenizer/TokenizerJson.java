@@ -1,14 +1,14 @@
 package dev.starforge.text.tokenizer;
 
-import dev.starforge.text.TokenBuffer;
+import dev.starforge.text.TokenIdList;
 import dev.starforge.text.bpe.Bpe;
 import dev.starforge.text.bpe.TokenModel;
 import dev.starforge.text.bpe.Vocabulary;
+import dev.starforge.text.pretokenizer.BuiltinSplitter;
+import dev.starforge.text.pretokenizer.MatchSpans;
 import dev.starforge.text.pretokenizer.Normalizer;
 import dev.starforge.text.pretokenizer.PreTokenizer;
 import dev.starforge.text.pretokenizer.Replacement;
-import dev.starforge.text.pretokenizer.Scanner;
-import dev.starforge.text.pretokenizer.Splits;
 import dev.starforge.text.pretokenizer.Splitter;
 import java.nio.file.Path;
 import java.text.Normalizer.Form;
@@ -51,7 +51,8 @@ public final class TokenizerJson {
             stages.removeLast();
         }
         TokenModel model = model(root.object("model"), spellsBytes);
-        Template template = root.has("post_processor") ? template(root.object("post_processor")) : Template.NOTHING;
+        TemplateProcessing template =
+                root.has("post_processor") ? template(root.object("post_processor")) : TemplateProcessing.NOTHING;
         return new Tokenizer(
                 root.file(),
                 model,
@@ -169,14 +170,14 @@ public final class TokenizerJson {
             case "Digits" ->
                 Stream.of(new PreTokenizer.Split(
                         Splitter.Each.NUMBER,
-                        json.flag("individual_digits") ? Splits.Behavior.ISOLATED : Splits.Behavior.CONTIGUOUS,
+                        json.flag("individual_digits") ? MatchSpans.Behavior.ISOLATED : MatchSpans.Behavior.CONTIGUOUS,
                         false));
             case "Punctuation" ->
                 Stream.of(new PreTokenizer.Split(Splitter.Each.PUNCTUATION, behavior(json, "ISOLATED"), false));
             case "Whitespace" ->
-                Stream.of(new PreTokenizer.Split(new Splitter.Words(), Splits.Behavior.REMOVED, false));
+                Stream.of(new PreTokenizer.Split(new Splitter.Words(), MatchSpans.Behavior.REMOVED, false));
             case "WhitespaceSplit" ->
-                Stream.of(new PreTokenizer.Split(Splitter.Each.SPACE, Splits.Behavior.REMOVED, false));
+                Stream.of(new PreTokenizer.Split(Splitter.Each.SPACE, MatchSpans.Behavior.REMOVED, false));
             case "Metaspace" ->
                 Stream.of(new PreTokenizer.Metaspace(mark(json), prepend(json), json.flag("split", true)));
             default -> throw json.at("type").wrong("a pre-tokenizer that is supported");
@@ -189,15 +190,15 @@ public final class TokenizerJson {
             stages.add(new PreTokenizer.SpaceBefore());
         }
         if (json.flag("use_regex", true)) {
-            stages.add(PreTokenizer.Split.isolated(Scanner.GPT2));
+            stages.add(PreTokenizer.Split.isolated(BuiltinSplitter.GPT2));
         }
         return stages.add(new PreTokenizer.Bytes()).build();
     }
 
     /** {@code Isolated} or {@code isolated}, {@code MergedWithNext} or {@code merged_with_next}. */
-    private static Splits.Behavior behavior(LocatedJson json, String missing) {
+    private static MatchSpans.Behavior behavior(LocatedJson json, String missing) {
         String name = json.text("behavior", missing).replace("_", "").toUpperCase(Locale.ROOT);
-        for (Splits.Behavior behavior : Splits.Behavior.values()) {
+        for (MatchSpans.Behavior behavior : MatchSpans.Behavior.values()) {
             if (behavior.name().replace("_", "").equals(name)) {
                 return behavior;
             }
@@ -246,18 +247,18 @@ public final class TokenizerJson {
         }
     }
 
-    static Template template(LocatedJson json) {
+    static TemplateProcessing template(LocatedJson json) {
         return switch (json.text("type")) {
-            case "ByteLevel" -> Template.NOTHING;
+            case "ByteLevel" -> TemplateProcessing.NOTHING;
             case "TemplateProcessing" -> single(json);
             case "Sequence" -> {
-                Template only = Template.NOTHING;
+                TemplateProcessing only = TemplateProcessing.NOTHING;
                 for (LocatedJson processor : json.list("processors")) {
-                    Template next = template(processor);
-                    if (only != Template.NOTHING && next != Template.NOTHING) {
+                    TemplateProcessing next = template(processor);
+                    if (only != TemplateProcessing.NOTHING && next != TemplateProcessing.NOTHING) {
                         throw processor.wrong("one template at most");
                     }
-                    only = next == Template.NOTHING ? only : next;
+                    only = next == TemplateProcessing.NOTHING ? only : next;
                 }
                 yield only;
             }
@@ -265,9 +266,9 @@ public final class TokenizerJson {
         };
     }
 
-    private static Template single(LocatedJson json) {
-        TokenBuffer before = new TokenBuffer();
-        TokenBuffer after = new TokenBuffer();
+    private static TemplateProcessing single(LocatedJson json) {
+        TokenIdList before = new TokenIdList();
+        TokenIdList after = new TokenIdList();
         boolean seen = false;
         for (LocatedJson piece : json.list("single")) {
             if (piece.has("Sequence")) {
@@ -285,7 +286,7 @@ public final class TokenizerJson {
         if (!seen) {
             throw json.at("single").wrong("sequence A");
         }
-        return new Template(before.toArray(), after.toArray());
+        return new TemplateProcessing(before.toArray(), after.toArray());
     }
 
     private static Decoder decoder(LocatedJson json) {

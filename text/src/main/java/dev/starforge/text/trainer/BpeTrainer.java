@@ -1,13 +1,13 @@
 package dev.starforge.text.trainer;
 
-import dev.starforge.text.TokenBuffer;
+import dev.starforge.text.TokenIdList;
 import dev.starforge.text.bpe.LongMap;
+import dev.starforge.text.pretokenizer.BuiltinSplitter;
 import dev.starforge.text.pretokenizer.ByteAlphabet;
 import dev.starforge.text.pretokenizer.Normalizer;
 import dev.starforge.text.pretokenizer.PatternBudget;
+import dev.starforge.text.pretokenizer.PreTokenSink;
 import dev.starforge.text.pretokenizer.PreTokenizer;
-import dev.starforge.text.pretokenizer.PreTokens;
-import dev.starforge.text.pretokenizer.Scanner;
 import dev.starforge.text.pretokenizer.Splitter;
 import dev.starforge.text.tokenizer.Tokenizer;
 import java.nio.file.Path;
@@ -69,13 +69,13 @@ public final class BpeTrainer {
 
         List<PreTokenizer> stages() {
             return switch (this) {
-                case GPT2 -> List.of(PreTokenizer.Split.isolated(Scanner.GPT2));
+                case GPT2 -> List.of(PreTokenizer.Split.isolated(BuiltinSplitter.GPT2));
                 case STARCODER2 ->
                     List.of(
                             PreTokenizer.Split.isolated(Splitter.Each.NUMBER),
-                            PreTokenizer.Split.isolated(Scanner.GPT2));
-                case LLAMA3 -> List.of(PreTokenizer.Split.isolated(Scanner.LLAMA3));
-                case QWEN2 -> List.of(PreTokenizer.Split.isolated(Scanner.QWEN2));
+                            PreTokenizer.Split.isolated(BuiltinSplitter.GPT2));
+                case LLAMA3 -> List.of(PreTokenizer.Split.isolated(BuiltinSplitter.LLAMA3));
+                case QWEN2 -> List.of(PreTokenizer.Split.isolated(BuiltinSplitter.QWEN2));
             };
         }
 
@@ -90,7 +90,7 @@ public final class BpeTrainer {
     private static final class Pair {
         private final int left;
         private final int right;
-        private final TokenBuffer where = new TokenBuffer();
+        private final TokenIdList where = new TokenIdList();
         private long count;
 
         private Pair(int left, int right) {
@@ -143,7 +143,7 @@ public final class BpeTrainer {
     private void count(Iterator<String> texts) {
         Map<String, Long> frequencies = new LinkedHashMap<>();
         PatternBudget budget = new PatternBudget(TRAINED);
-        PreTokens pieces = new PreTokenizer.Sequence(settings.splitting().stages())
+        PreTokenSink pieces = new PreTokenizer.Sequence(settings.splitting().stages())
                 .onto(
                         (text, from, to, first) -> frequencies.merge(new String(text, from, to - from), 1L, Long::sum),
                         budget);
@@ -153,7 +153,7 @@ public final class BpeTrainer {
             budget.begin(text.length());
             char[] normalized = normalizer.apply(text, budget).toCharArray();
             if (normalized.length > 0) {
-                pieces.piece(normalized, 0, normalized.length, true);
+                pieces.preToken(normalized, 0, normalized.length, true);
             }
         }
         frequencies.forEach((word, frequency) -> {

@@ -46,7 +46,7 @@ final class StreamTest {
         for (boolean skipSpecial : new boolean[] {false, true}) {
             String whole = tokenizer.decode(ids, skipSpecial);
             List<String> pushed = new ArrayList<>();
-            TextStream stream = tokenizer.stream(skipSpecial);
+            DecodeStream stream = tokenizer.stream(skipSpecial);
             for (int split = 0; split < ids.length; split++) {
                 pushed.add(stream.push(ids[split]));
                 String shown = String.join("", pushed);
@@ -55,7 +55,7 @@ final class StreamTest {
             }
             assertThat(String.join("", pushed) + stream.finish()).isEqualTo(whole);
             for (int split = 0; split < ids.length; split++) {
-                TextStream part = tokenizer.stream(skipSpecial);
+                DecodeStream part = tokenizer.stream(skipSpecial);
                 StringBuilder text = new StringBuilder();
                 for (int i = 0; i < split; i++) {
                     text.append(part.push(ids[i]));

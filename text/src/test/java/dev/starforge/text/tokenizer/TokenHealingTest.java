@@ -44,7 +44,7 @@ final class TokenHealingTest {
                 continue; // nothing to heal, or a word of more tokens than are taken back
             }
             healed++;
-            CompletionStream stream = new CompletionStream(tokenizer, prompt);
+            CompletionDecodeStream stream = new CompletionDecodeStream(tokenizer, prompt);
             StringBuilder told = new StringBuilder();
             for (int at = kept; at < whole.length; at++) {
                 Optional<BitSet> allowed = prompt.allowed(Arrays.copyOfRange(whole, kept, at));

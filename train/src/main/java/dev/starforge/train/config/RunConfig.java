@@ -20,7 +20,7 @@ import java.util.stream.Stream;
  */
 public final class RunConfig {
     public static final Schema SCHEMA =
-            Schema.of(Stream.concat(Keys.ALL.stream(), DatasetKeys.ALL.stream()).toList(), Spellings.BY_NAME);
+            Schema.of(Stream.concat(Keys.ALL.stream(), DatasetKeys.ALL.stream()).toList(), ForeignConfigKeys.BY_NAME);
 
     private final Settings settings;
 

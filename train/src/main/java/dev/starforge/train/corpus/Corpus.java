@@ -266,15 +266,15 @@ public final class Corpus {
     }
 
     /** The examples of a sequence. */
-    public List<Example> read(List<Integer> sequence, int epoch) {
-        List<Example> examples = new ArrayList<>();
+    public List<TrainingExample> read(List<Integer> sequence, int epoch) {
+        List<TrainingExample> examples = new ArrayList<>();
         for (int window : sequence) {
             TokenDocument read = documents.read(document[window]);
             int[] ids = Arrays.copyOfRange(read.ids(), begin[window], begin[window] + length[window]);
             int[] labels = ids.clone();
             for (int i = 0; i < labels.length; i++) {
                 if (!read.counted()[begin[window] + i]) {
-                    labels[i] = Example.IGNORED;
+                    labels[i] = TrainingExample.IGNORED;
                 }
             }
             int sample = epoch * windows() + window;
@@ -283,7 +283,7 @@ public final class Corpus {
                 ids = settings.markers.orElseThrow().transform(ids, suffixFirst, settings.seed, sample);
                 labels = ids;
             }
-            examples.add(new Example(ids, labels, sample, weight[window]));
+            examples.add(new TrainingExample(ids, labels, sample, weight[window]));
         }
         return examples;
     }

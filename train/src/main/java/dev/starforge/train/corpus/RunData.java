@@ -10,11 +10,12 @@ import java.util.Optional;
  * The documents of a run as it will read them: to train on, to validate with, and the sample of the latter that every
  * evaluation is on. What cannot be trained on is refused here, for a run and before it alike.
  */
-public record RunData(Sources sources, Corpus train, Corpus validation, Corpus.Sample sample) implements AutoCloseable {
+public record RunData(DocumentSources sources, Corpus train, Corpus validation, Corpus.Sample sample)
+        implements AutoCloseable {
 
     /** Opens what effective settings name, for a model with so many tokens. */
     public static RunData open(RunConfig config, Path model, int vocabulary, Optional<Tokenizer> tokenizer) {
-        Sources sources = Sources.open(config, model, vocabulary, tokenizer);
+        DocumentSources sources = DocumentSources.open(config, model, vocabulary, tokenizer);
         try {
             Optional<FimTokens> markers = tokenizer.flatMap(FimTokens::of);
             int context = config.get(Keys.CONTEXT);
@@ -37,7 +38,7 @@ public record RunData(Sources sources, Corpus train, Corpus validation, Corpus.S
                         "nothing is left to train on: " + train.facts().lost());
             }
             if (train.windows() == 0) {
-                throw Sources.empty(config, Keys.TRAIN);
+                throw DocumentSources.empty(config, Keys.TRAIN);
             }
             Corpus validation = new Corpus(
                     sources.validation(), vocabulary, document -> 1, Corpus.Settings.plain(context, markers));

@@ -14,15 +14,15 @@ import dev.starforge.tensor.device.Fallback;
 import dev.starforge.text.json.Jackson;
 import dev.starforge.text.tokenizer.HealedPrompt;
 import dev.starforge.text.tokenizer.Tokenizer;
+import dev.starforge.train.checkpoint.Checkpoints;
 import dev.starforge.train.config.Keys;
 import dev.starforge.train.config.RunConfig;
 import dev.starforge.train.corpus.Corpus;
 import dev.starforge.train.corpus.DataFacts;
+import dev.starforge.train.corpus.DocumentSources;
 import dev.starforge.train.corpus.FimTokens;
-import dev.starforge.train.corpus.Sources;
-import dev.starforge.train.run.Checkpoints;
-import dev.starforge.train.run.Trainable;
 import dev.starforge.train.text.Continuation;
+import dev.starforge.train.weights.TrainableModel;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -124,7 +124,9 @@ public final class Evaluation {
 
     /** What one model was measured to be. */
     private record Results(
-            Likelihood likelihood, Map<Completions.Task, Completions> completions, List<Continued> continued) {
+            PerplexityEval likelihood,
+            Map<CompletionEval.Task, CompletionEval> completions,
+            List<Continued> continued) {
         void report(ObjectNode column) {
             likelihood.report(column);
             completions.forEach((task, each) -> each.report(column, task));
@@ -138,15 +140,15 @@ public final class Evaluation {
     public ObjectNode run() {
         ObjectNode report = Jackson.object();
         try (ModelFiles files = ModelFiles.open(setup.model());
-                Sources sources = Sources.open(
+                DocumentSources sources = DocumentSources.open(
                         setup.config(),
                         setup.model(),
-                        Trainable.shapes(files, setup.device()).vocabSize(),
+                        TrainableModel.shapes(files, setup.device()).vocabSize(),
                         Optional.of(tokenizer))) {
-            Model.ModelInfo facts = Trainable.shapes(files, setup.device());
+            Model.ModelInfo facts = TrainableModel.shapes(files, setup.device());
             TokenDocuments documents = setup.split().equals("test") ? sources.test() : sources.validation();
             if (documents.count() == 0) {
-                throw Sources.empty(setup.config(), setup.split().equals("test") ? Keys.TEST : Keys.VALIDATION);
+                throw DocumentSources.empty(setup.config(), setup.split().equals("test") ? Keys.TEST : Keys.VALIDATION);
             }
             int context = Math.min(setup.config().get(Keys.CONTEXT), facts.contextLength());
             Corpus corpus =
@@ -169,21 +171,22 @@ public final class Evaluation {
             describe(report, corpus.facts(), sample, chosen.length);
             List<int[]> read =
                     Arrays.stream(chosen).mapToObj(d -> documents.read(d).ids()).toList();
-            List<Completions.Passage> passages = Completions.passages(read, tokenizer, fim);
-            Map<Completions.Task, List<Completions.Gap>> gaps = new EnumMap<>(Completions.Task.class);
-            for (Completions.Task task : Completions.Task.values()) {
-                gaps.put(task, Completions.gaps(task, passages, setup.samples(), fim));
+            List<CompletionEval.Passage> passages = CompletionEval.passages(read, tokenizer, fim);
+            Map<CompletionEval.Task, List<CompletionEval.Gap>> gaps = new EnumMap<>(CompletionEval.Task.class);
+            for (CompletionEval.Task task : CompletionEval.Task.values()) {
+                gaps.put(task, CompletionEval.gaps(task, passages, setup.samples(), fim));
             }
-            List<Behaviour.Prompt> prompts = Behaviour.prompts(setup.config(), sources.languages());
+            List<BehaviouralEval.Prompt> prompts = BehaviouralEval.prompts(setup.config(), sources.languages());
             List<Results> results = new ArrayList<>();
             for (boolean tuned : setup.adapter().isPresent() ? new boolean[] {false, true} : new boolean[] {false}) {
                 String name = tuned ? "the tuned model" : "the base";
                 setup.progress().accept("evaluating " + name + " on " + sample.describe());
                 try (Scope weights = new Scope(setup.device())) {
                     Model model = load(files, weights, tuned);
-                    Likelihood likelihood = Likelihood.of(name, model, setup, corpus, sample, chosen);
-                    Map<Completions.Task, Completions> completions = new EnumMap<>(Completions.Task.class);
-                    gaps.forEach((task, each) -> completions.put(task, Completions.of(task, each, name, model, setup)));
+                    PerplexityEval likelihood = PerplexityEval.of(name, model, setup, corpus, sample, chosen);
+                    Map<CompletionEval.Task, CompletionEval> completions = new EnumMap<>(CompletionEval.Task.class);
+                    gaps.forEach(
+                            (task, each) -> completions.put(task, CompletionEval.of(task, each, name, model, setup)));
                     Results measured = new Results(likelihood, completions, continued(model, prompts));
                     measured.report(report.putObject(tuned ? "tuned" : "base"));
                     results.add(measured);
@@ -196,7 +199,7 @@ public final class Evaluation {
             if (setup.orientation()) {
                 List<String> texts =
                         read.stream().map(ids -> tokenizer.decode(ids, true)).toList();
-                Baselines.report(report.putObject("orientation"), sources.train(), texts, tokenizer, setup.tools());
+                BaselineEval.report(report.putObject("orientation"), sources.train(), texts, tokenizer, setup.tools());
             }
         }
         return report;
@@ -230,16 +233,16 @@ public final class Evaluation {
         }
     }
 
-    private List<Continued> continued(Model model, List<Behaviour.Prompt> prompts) {
+    private List<Continued> continued(Model model, List<BehaviouralEval.Prompt> prompts) {
         List<Continued> all = new ArrayList<>();
-        for (Behaviour.Prompt prompt : prompts) {
+        for (BehaviouralEval.Prompt prompt : prompts) {
             int context =
                     Math.min(setup.config().get(Keys.CONTEXT), model.info().contextLength());
             int most = Math.min(setup.config().get(Keys.PROMPT_TOKENS), context / 2);
             int[] ids = tokenizer.encodeEnd(prompt.text(), context - most - 1);
             Written written = setup.greedy(model, tokenizer.heal(ids), most, _ -> true);
             all.add(new Continued(
-                    written.text(), Behaviour.parses(prompt, written.text(), written.cut(), setup.tools())));
+                    written.text(), BehaviouralEval.parses(prompt, written.text(), written.cut(), setup.tools())));
         }
         return all;
     }
@@ -251,7 +254,7 @@ public final class Evaluation {
             return;
         }
         ObjectNode node = column.putObject("prompts").put("samples", parses.length);
-        Figures.put(node, "parse_rate", Bootstrap.mean(parses));
+        MetricEstimates.put(node, "parse_rate", BootstrapInterval.mean(parses));
     }
 
     private static double[] parses(List<Continued> continued) {
@@ -261,7 +264,7 @@ public final class Evaluation {
                 .toArray();
     }
 
-    private static void prompts(ObjectNode report, List<Behaviour.Prompt> prompts, List<Results> results) {
+    private static void prompts(ObjectNode report, List<BehaviouralEval.Prompt> prompts, List<Results> results) {
         ArrayNode list = report.putArray("prompts");
         for (int i = 0; i < prompts.size(); i++) {
             ObjectNode node = list.addObject();
@@ -280,7 +283,8 @@ public final class Evaluation {
         double[] parsesTuned = parses(tuned.continued());
         double[] parsesBase = parses(base.continued());
         if (parsesTuned.length > 0 && parsesTuned.length == parsesBase.length) {
-            Figures.put(node.putObject("prompts"), "parse_rate", Bootstrap.difference(parsesTuned, parsesBase));
+            MetricEstimates.put(
+                    node.putObject("prompts"), "parse_rate", BootstrapInterval.difference(parsesTuned, parsesBase));
         }
         tuned.completions()
                 .forEach((task, one) -> one.compare(

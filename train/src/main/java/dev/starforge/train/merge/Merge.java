@@ -35,8 +35,8 @@ public final class Merge implements AutoCloseable {
     }
 
     /** The format of the base. */
-    public static Format formatOf(Path base) {
-        return Files.isDirectory(base) ? Format.HF : Format.GGUF;
+    public static ModelFormat formatOf(Path base) {
+        return Files.isDirectory(base) ? ModelFormat.HF : ModelFormat.GGUF;
     }
 
     /** Writes the adapter alone, as llama.cpp takes it. */
@@ -50,13 +50,13 @@ public final class Merge implements AutoCloseable {
      * @param type of the matrices: F32, BF16 or F16; empty for the types of the base
      * @param shardBytes the largest file of a folder
      */
-    public Result write(Path out, Format format, String type, long shardBytes) throws IOException {
+    public Result write(Path out, ModelFormat format, String type, long shardBytes) throws IOException {
         try (PartialOutput partial = new PartialOutput(out, format)) {
             List<String> notes = write(partial.path(), format, type, shardBytes, formatOf(base));
             MergeProof proof = MergeProof.of(base, adapter, onto, partial.path(), device);
             if (!proof.holds()) {
                 throw new TrainException(out + ": " + proof.verdict()
-                        + (format == Format.GGUF && type.isEmpty() && proof.change() > 0
+                        + (format == ModelFormat.GGUF && type.isEmpty() && proof.change() > 0
                                 ? "; quantizing the merged weights again loses most, --type BF16 avoids it"
                                 : ""));
             }
@@ -65,19 +65,19 @@ public final class Merge implements AutoCloseable {
         }
     }
 
-    private List<String> write(Path partial, Format format, String type, long shardBytes, Format from)
+    private List<String> write(Path partial, ModelFormat format, String type, long shardBytes, ModelFormat from)
             throws IOException {
         List<String> notes = new ArrayList<>();
-        if (format == Format.GGUF && from == Format.GGUF) {
+        if (format == ModelFormat.GGUF && from == ModelFormat.GGUF) {
             merger.writeGguf(partial, type);
-        } else if (format == Format.GGUF) {
+        } else if (format == ModelFormat.GGUF) {
             notes.addAll(merger.exportGguf(partial, type, Tokenizers.metadata(base)));
             if (Tokenizers.find(base).isEmpty()) {
                 notes.add("the base has no tokenizer.json, so the file has no vocabulary");
             }
         } else {
             merger.writeFolder(partial, type, shardBytes);
-            if (from == Format.GGUF && !Tokenizers.writeJson(base, partial)) {
+            if (from == ModelFormat.GGUF && !Tokenizers.writeJson(base, partial)) {
                 notes.add("no tokenizer.json was written: the vocabulary is missing, or has scores, which "
                         + "tokenizer.json cannot hold");
             }

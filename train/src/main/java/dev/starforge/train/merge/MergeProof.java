@@ -11,7 +11,7 @@ import java.nio.file.Path;
 
 /**
  * Shows that a merged model is its base with the adapter: the logits of all three on the same tokens, as read back from the
- * files. Merged and adapted must agree ({@link Agreement}), be nearer to each other than to the base by far, and differ from
+ * files. Merged and adapted must agree ({@link LogitAgreement}), be nearer to each other than to the base by far, and differ from
  * the base at all.
  *
  * @param range of the adapted model's logits
@@ -45,14 +45,14 @@ public record MergeProof(double range, double error, double change, double bound
         float[] adapted;
         try (ModelFiles files = ModelFiles.open(base).quantized(onto)) {
             try (Scope weights = new Scope(device)) {
-                plain = Agreement.logits(files.load(weights, Precision.FLOAT32), device);
+                plain = LogitAgreement.logits(files.load(weights, Precision.FLOAT32), device);
             }
             try (Scope weights = new Scope(device);
                     LoraAdapter lora = LoraAdapter.open(adapter, weights)) {
-                adapted = Agreement.logits(files.load(weights, Precision.FLOAT32, lora), device);
+                adapted = LogitAgreement.logits(files.load(weights, Precision.FLOAT32, lora), device);
             }
         }
-        Agreement agreement = Agreement.of(adapted, merged, device);
+        LogitAgreement agreement = LogitAgreement.of(adapted, merged, device);
         return new MergeProof(
                 agreement.range(),
                 agreement.error(),

@@ -43,7 +43,7 @@ public record ModelExport(Path model, String type, long shardBytes, Device devic
                 && !Files.isRegularFile(folder.resolve(LoraAdapter.CONFIG));
     }
 
-    public Result write(Path out, Format format) throws IOException {
+    public Result write(Path out, ModelFormat format) throws IOException {
         try (PartialOutput partial = new PartialOutput(out, format)) {
             List<String> notes = new ArrayList<>();
             switch (format) {
@@ -54,7 +54,7 @@ public record ModelExport(Path model, String type, long shardBytes, Device devic
             if (Tokenizers.find(model).isEmpty()) {
                 notes.add("the model has no tokenizer.json, so what is written has no vocabulary");
             }
-            Agreement agreement = Agreement.of(logits(), partial.path(), device);
+            LogitAgreement agreement = LogitAgreement.of(logits(), partial.path(), device);
             if (!agreement.holds()) {
                 throw new TrainException(out + ": does not compute what " + model
                         + " computes: the largest difference is " + agreement.error() + " on logits of range "
@@ -68,7 +68,7 @@ public record ModelExport(Path model, String type, long shardBytes, Device devic
     private float[] logits() {
         try (ModelFiles files = ModelFiles.open(model);
                 Scope weights = new Scope(device)) {
-            return Agreement.logits(files.load(weights, Precision.FLOAT32), device);
+            return LogitAgreement.logits(files.load(weights, Precision.FLOAT32), device);
         }
     }
 

@@ -1,6 +1,6 @@
 package dev.starforge.train.merge;
 
-import dev.starforge.train.run.Checkpoints;
+import dev.starforge.train.checkpoint.Checkpoints;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -14,9 +14,9 @@ final class PartialOutput implements AutoCloseable {
     private final Path out;
     private final Path partial;
 
-    PartialOutput(Path out, Format format) {
+    PartialOutput(Path out, ModelFormat format) {
         this.out = out;
-        partial = out.resolveSibling(".partial-" + out.getFileName() + (format == Format.GGUF ? ".gguf" : ""));
+        partial = out.resolveSibling(".partial-" + out.getFileName() + (format == ModelFormat.GGUF ? ".gguf" : ""));
         Checkpoints.remove(partial);
     }
 

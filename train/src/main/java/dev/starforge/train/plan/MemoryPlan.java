@@ -11,9 +11,9 @@ import dev.starforge.tensor.device.Fallback;
 import dev.starforge.tensor.device.NullOps;
 import dev.starforge.train.config.Keys;
 import dev.starforge.train.config.RunConfig;
-import dev.starforge.train.run.Trainable;
-import dev.starforge.train.run.Trainer;
-import dev.starforge.train.run.TrainerSettings;
+import dev.starforge.train.trainer.Trainer;
+import dev.starforge.train.trainer.TrainerSettings;
+import dev.starforge.train.weights.TrainableModel;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -45,7 +45,7 @@ public record MemoryPlan(long weights, long trained, long state, long step, long
         long weights = 0;
         if (lora) {
             LoraAdapter adapter =
-                    LoraAdapter.create(Trainable.lora(config, blueprint.architecture()), 0, shapes.scope());
+                    LoraAdapter.create(TrainableModel.lora(config, blueprint.architecture()), 0, shapes.scope());
             model = blueprint.plan(shapes.scope(), precision, config.quantization(), adapter);
             parameters.putAll(adapter.parameters());
             weights = shapes.scope().usedBytes()

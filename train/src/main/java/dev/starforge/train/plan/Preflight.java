@@ -14,17 +14,16 @@ import dev.starforge.text.FileException;
 import dev.starforge.text.TokenizerException;
 import dev.starforge.text.config.ConfigException;
 import dev.starforge.text.tokenizer.Tokenizer;
-import dev.starforge.train.Adaptation;
 import dev.starforge.train.KnownModels;
 import dev.starforge.train.TrainException;
+import dev.starforge.train.checkpoint.Checkpoints;
+import dev.starforge.train.checkpoint.RunFolder;
 import dev.starforge.train.config.Keys;
 import dev.starforge.train.config.RunConfig;
 import dev.starforge.train.corpus.DataFacts;
 import dev.starforge.train.corpus.RunData;
-import dev.starforge.train.run.Checkpoints;
-import dev.starforge.train.run.RunFolder;
-import dev.starforge.train.run.Scratch;
-import dev.starforge.train.run.Trainable;
+import dev.starforge.train.weights.ScratchModel;
+import dev.starforge.train.weights.TrainableModel;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -52,7 +51,7 @@ public final class Preflight {
     private final RunConfig config;
     private final Device device;
     private Optional<Path> model = Optional.empty();
-    private Optional<Scratch.Draft> draft = Optional.empty();
+    private Optional<ScratchModel.Draft> draft = Optional.empty();
     private Optional<Tokenizer> tokenizer = Optional.empty();
     private Optional<ModelSpec> blueprint = Optional.empty();
     private Optional<Model.ModelInfo> facts = Optional.empty();
@@ -140,7 +139,7 @@ public final class Preflight {
     }
 
     /** The new model, where it is one that is not written yet. */
-    public Optional<Scratch.Draft> draft() {
+    public Optional<ScratchModel.Draft> draft() {
         return draft;
     }
 
@@ -203,10 +202,10 @@ public final class Preflight {
 
     private Finding model() {
         Path base = Path.of(config.get(Keys.OUTPUT)).resolve(RunFolder.BASE);
-        boolean isNew = config.get(Keys.MODEL).equals(Scratch.NAME);
+        boolean isNew = config.get(Keys.MODEL).equals(ScratchModel.NAME);
         if (isNew && !(setup.resume() && Files.isDirectory(base))) {
-            blueprint = Optional.of(Scratch.blueprint(config));
-            Scratch.Draft made = Scratch.draft(config);
+            blueprint = Optional.of(ScratchModel.blueprint(config));
+            ScratchModel.Draft made = ScratchModel.draft(config);
             draft = Optional.of(made);
             tokenizer = Optional.of(made.tokenizer());
             blueprint = Optional.of(made.blueprint());
@@ -219,7 +218,7 @@ public final class Preflight {
         Path path = isNew ? base : setup.models().find(config.get(Keys.MODEL));
         try (ModelFiles files = ModelFiles.open(path)) {
             blueprint = Optional.of(files.spec());
-            Model.ModelInfo found = Trainable.shapes(files, device);
+            Model.ModelInfo found = TrainableModel.shapes(files, device);
             files.requireFinite(device);
             tokenizer = setup.models().tokenizer(path);
             model = Optional.of(path);
@@ -245,7 +244,7 @@ public final class Preflight {
         RunConfig effective = adapted.get().config();
         facts.ifPresent(known -> requireFit(effective, known));
         if (!effective.get(Keys.LORA)) {
-            model.ifPresent(Trainable.Full::requireFolder);
+            model.ifPresent(TrainableModel.Full::requireFolder);
         }
         if (blueprint.isEmpty()) {
             return new Finding(Level.WARNING, "memory", "not planned: the model is not known");
@@ -331,7 +330,7 @@ public final class Preflight {
         if (model.isPresent() && adapted.isPresent()) {
             RunConfig effective = adapted.get().config();
             try (ModelFiles files = ModelFiles.open(model.get());
-                    Trainable.Lora lora = Trainable.Lora.load(
+                    TrainableModel.Lora lora = TrainableModel.Lora.load(
                             effective,
                             files,
                             Device.of(shapes().scope()),

@@ -30,7 +30,7 @@ public final class ProfiledDevice extends ForwardingDevice {
     private static final int REPEATS = 5;
 
     private final LongSupplier nanoTime;
-    private final Map<String, Profile.Row> rows = new HashMap<>();
+    private final Map<String, StepProfile.Row> rows = new HashMap<>();
     private boolean measuring;
     private double overhead;
 
@@ -58,7 +58,7 @@ public final class ProfiledDevice extends ForwardingDevice {
     }
 
     /** What was measured so far, the longest first. */
-    public List<Profile.Row> rows() {
+    public List<StepProfile.Row> rows() {
         return rows.values().stream()
                 .sorted((a, b) -> Double.compare(b.seconds(), a.seconds()))
                 .toList();
@@ -72,7 +72,7 @@ public final class ProfiledDevice extends ForwardingDevice {
         }
         double took = Math.max(0, seconds(op, in, out) - overhead);
         String name = name(op, in, out);
-        rows.merge(name, new Profile.Row(name, 1, took, flops(op, in, out)), Profile.Row::plus);
+        rows.merge(name, new StepProfile.Row(name, 1, took, flops(op, in, out)), StepProfile.Row::plus);
     }
 
     @Override

@@ -13,14 +13,13 @@ import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.Fallback;
 import dev.starforge.tensor.device.NullOps;
-import dev.starforge.train.Adaptation;
+import dev.starforge.train.Durations;
 import dev.starforge.train.config.Keys;
 import dev.starforge.train.config.RunConfig;
-import dev.starforge.train.corpus.Example;
-import dev.starforge.train.run.Durations;
-import dev.starforge.train.run.Trainable;
-import dev.starforge.train.run.Trainer;
-import dev.starforge.train.run.TrainerSettings;
+import dev.starforge.train.corpus.TrainingExample;
+import dev.starforge.train.trainer.Trainer;
+import dev.starforge.train.trainer.TrainerSettings;
+import dev.starforge.train.weights.TrainableModel;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
@@ -226,7 +225,7 @@ final class StepTime {
                 parts.forEach(part -> parameters.put(part.names().getFirst(), part.tensor()));
                 return model;
             }
-            LoraAdapter adapter = LoraAdapter.create(Trainable.lora(config, files.architecture()), 0, scope);
+            LoraAdapter adapter = LoraAdapter.create(TrainableModel.lora(config, files.architecture()), 0, scope);
             Model model = files.quantized(config.quantization()).load(scope, adapted.precisionOfRun(), adapter);
             parameters.putAll(adapter.parameters());
             return model;
@@ -261,7 +260,8 @@ final class StepTime {
             for (int i = 0; i < ids.length; i++) {
                 ids[i] = (int) (Philox.uniform(7, 0, i) * vocabulary);
             }
-            List<Example> examples = Collections.nCopies(Math.toIntExact(batch.dim(0)), new Example(ids, ids));
+            List<TrainingExample> examples =
+                    Collections.nCopies(Math.toIntExact(batch.dim(0)), new TrainingExample(ids, ids));
             long began = nanoTime.getAsLong();
             trainer.step(Collections.nCopies(batches, examples), 0, 0);
             device.synchronize();

@@ -1,6 +1,8 @@
 package dev.starforge.train.run;
 
-import dev.starforge.text.report.Shell;
+import dev.starforge.text.report.ShellQuoting;
+import dev.starforge.train.checkpoint.Checkpoints;
+import dev.starforge.train.checkpoint.RunFolder;
 import java.nio.file.Path;
 import java.util.LinkedHashMap;
 import java.util.Map;
@@ -12,18 +14,18 @@ final class NextCommands {
 
     /** @param heldOut the split to evaluate on, where there is one */
     static Map<String, String> of(Path run, boolean hasAdapter, Optional<String> heldOut) {
-        String folder = Shell.quoted(run);
+        String folder = ShellQuoting.quoted(run);
         Map<String, String> commands = new LinkedHashMap<>();
         commands.put("try it", "starforge generate " + folder + " --prompt 'Hello'");
         heldOut.ifPresent(split -> commands.put(
                 "evaluate it",
-                "starforge eval --config " + Shell.quoted(run.resolve(RunFolder.CONFIG))
+                "starforge eval --config " + ShellQuoting.quoted(run.resolve(RunFolder.CONFIG))
                         + (hasAdapter ? " --adapter " + folder : " --set " + trained(run))
                         + (split.equals("test") ? "" : " --split " + split)));
         commands.put(
                 "merge it",
                 "starforge merge " + folder + " --out "
-                        + Shell.quoted(run.resolveSibling(run.getFileName() + "-merged")));
+                        + ShellQuoting.quoted(run.resolveSibling(run.getFileName() + "-merged")));
         return commands;
     }
 
@@ -34,6 +36,6 @@ final class NextCommands {
         String value = path.matches("[A-Za-z0-9_./-]+")
                 ? path
                 : "\"" + path.replace("\\", "\\\\").replace("\"", "\\\"") + "\"";
-        return Shell.quoted("model.pretrained_model=" + value);
+        return ShellQuoting.quoted("model.pretrained_model=" + value);
     }
 }

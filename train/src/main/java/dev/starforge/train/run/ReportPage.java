@@ -2,6 +2,7 @@ package dev.starforge.train.run;
 
 import dev.starforge.text.json.Jackson;
 import dev.starforge.text.report.Report;
+import dev.starforge.train.checkpoint.MetricsLog;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -29,7 +30,7 @@ public final class ReportPage {
     static String render(Path run, JsonNode summary, Map<String, String> next) {
         ObjectNode data = figures(run, summary, next);
         ArrayNode lines = data.putArray("lines");
-        thinned(Metrics.read(run)).forEach(lines::add);
+        thinned(MetricsLog.read(run)).forEach(lines::add);
         return Report.page("Training run", data, script());
     }
 
@@ -56,12 +57,12 @@ public final class ReportPage {
 
     /** The file that a run writes its metrics to. */
     public static Path metrics(Path run) {
-        return run.resolve(Metrics.FILE);
+        return run.resolve(MetricsLog.FILE);
     }
 
     /** What the model wrote before training and, at the end, after; empty where there is nothing yet. */
     public static JsonNode samples(Path run) {
-        Path file = run.resolve(Samples.FILE);
+        Path file = run.resolve(GenerationSamples.FILE);
         return Files.exists(file)
                 ? Jackson.JSON.readTree(file).path("samples")
                 : Jackson.object().putArray("samples");

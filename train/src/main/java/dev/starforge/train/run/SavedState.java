@@ -5,9 +5,14 @@ import dev.starforge.tensor.device.Device;
 import dev.starforge.text.config.Key;
 import dev.starforge.text.json.Jackson;
 import dev.starforge.train.TrainException;
+import dev.starforge.train.checkpoint.Checkpoints;
+import dev.starforge.train.checkpoint.MetricsLog;
+import dev.starforge.train.checkpoint.RunFolder;
 import dev.starforge.train.config.Keys;
 import dev.starforge.train.config.RunConfig;
-import dev.starforge.train.corpus.Sources;
+import dev.starforge.train.corpus.DocumentSources;
+import dev.starforge.train.trainer.Trainer;
+import dev.starforge.train.weights.TrainableModel;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -28,11 +33,10 @@ record SavedState(
         Path run,
         RunConfig config,
         Trainer trainer,
-        Schedule schedule,
-        Sources sources,
+        LearningRateSchedule schedule,
+        DocumentSources sources,
         Device device,
         Consumer<String> notes) {
-    static final String FILE = "state.json";
     private static final String OPTIMIZER = "optimizer.safetensors";
 
     /** What may differ between a run and the one that resumes it. */
@@ -80,10 +84,10 @@ record SavedState(
         scheduler.put("warmup", schedule.warmup());
         ObjectNode hashes = root.putObject("data_sha256");
         sources.hashes().forEach(hashes::put);
-        Checkpoints.writeWhole(folder.resolve(FILE), Jackson.indented(root) + "\n");
+        Checkpoints.writeWhole(folder.resolve(Checkpoints.STATE), Jackson.indented(root) + "\n");
         Checkpoints.writeWhole(folder.resolve(RunFolder.CONFIG), config.yaml());
         try {
-            Files.copy(run.resolve(Metrics.FILE), folder.resolve(Metrics.FILE));
+            Files.copy(run.resolve(MetricsLog.FILE), folder.resolve(MetricsLog.FILE));
         } catch (IOException failure) {
             throw new TrainException(folder + ": cannot be written: " + failure, failure);
         }
@@ -92,7 +96,7 @@ record SavedState(
     /** Refuses settings and data that are not the run's, then restores the trainer and {@code state}. */
     void restore(Path checkpoint, RunState state) {
         RunConfig before = RunConfig.read(checkpoint.resolve(RunFolder.CONFIG));
-        JsonNode saved = Jackson.JSON.readTree(checkpoint.resolve(FILE));
+        JsonNode saved = Jackson.JSON.readTree(checkpoint.resolve(Checkpoints.STATE));
         requireSameSettings(before);
         requireNotShorter(before, saved.path("scheduler").path("steps").longValue(schedule.steps()));
         for (Map.Entry<String, String> hash : sources.hashes().entrySet()) {
@@ -105,7 +109,7 @@ record SavedState(
             notes.accept("the run was started on " + deviceBefore + " and continues on " + device.name()
                     + ": losses will agree, but not bit for bit");
         }
-        Trainable.restore(checkpoint.resolve(OPTIMIZER), "", trainer.state(), device);
+        TrainableModel.restore(checkpoint.resolve(OPTIMIZER), "", trainer.state(), device);
         trainer.restore(saved.path("updates").intValue());
         trainer.lossScale()
                 .restore(

@@ -3,6 +3,9 @@ package dev.starforge.train.run;
 import dev.starforge.tensor.op.Checkpointing;
 import dev.starforge.train.config.Keys;
 import dev.starforge.train.config.RunConfig;
+import dev.starforge.train.trainer.Trainer;
+import dev.starforge.train.trainer.TrainerSettings;
+import dev.starforge.train.weights.TrainableModel;
 import java.util.Locale;
 
 /**
@@ -10,7 +13,7 @@ import java.util.Locale;
  *
  * @param memoryBytes what there is; 0 when unknown
  */
-record StepMemory(RunConfig config, Trainable trainable, long memoryBytes) {
+record StepMemory(RunConfig config, TrainableModel trainable, long memoryBytes) {
     private static final double USABLE = 0.9;
 
     /** With gradient checkpointing as set; {@code auto} is the least with which a step fits. */

@@ -10,16 +10,23 @@ import dev.starforge.tensor.device.Usage;
 import dev.starforge.text.config.Key;
 import dev.starforge.text.json.Jackson;
 import dev.starforge.text.tokenizer.Tokenizer;
-import dev.starforge.train.Adaptation;
 import dev.starforge.train.TrainException;
+import dev.starforge.train.checkpoint.Checkpoints;
+import dev.starforge.train.checkpoint.MetricsLog;
+import dev.starforge.train.checkpoint.RunEvents;
+import dev.starforge.train.checkpoint.RunFolder;
 import dev.starforge.train.config.Keys;
 import dev.starforge.train.config.RunConfig;
-import dev.starforge.train.corpus.Example;
 import dev.starforge.train.corpus.FimTokens;
 import dev.starforge.train.corpus.RunData;
+import dev.starforge.train.corpus.TrainingExample;
+import dev.starforge.train.plan.Adaptation;
 import dev.starforge.train.plan.Machine;
 import dev.starforge.train.plan.Preflight;
 import dev.starforge.train.text.Tokenizers;
+import dev.starforge.train.trainer.Trainer;
+import dev.starforge.train.weights.ScratchModel;
+import dev.starforge.train.weights.TrainableModel;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
@@ -47,24 +54,24 @@ public final class TrainRun implements AutoCloseable {
     private final Path run;
     private final Device device;
     private final ModelFiles files;
-    private final Trainable trainable;
+    private final TrainableModel trainable;
     private final RunData data;
-    private final Loader loader;
+    private final DataLoader loader;
     private final Validation validation;
     private final StepMemory memory;
     private final Trainer trainer;
     private final Checkpoints checkpoints;
     private final SavedState saved;
-    private final Schedule schedule;
+    private final LearningRateSchedule schedule;
     private final long steps;
-    private final Samples samples;
-    private Metrics metrics;
+    private final GenerationSamples samples;
+    private MetricsLog metrics;
     private volatile boolean stopping;
 
     private final RunState state = new RunState();
     private List<List<Integer>> sequences = List.of();
     private int plannedEpoch = -1;
-    private Optional<Supplier<List<List<Example>>>> ahead = Optional.empty(); // of the next step
+    private Optional<Supplier<List<List<TrainingExample>>>> ahead = Optional.empty(); // of the next step
     private long begun;
     private double elapsedBefore;
 
@@ -98,8 +105,8 @@ public final class TrainRun implements AutoCloseable {
             Adaptation adapted = preflight.adaptation();
             Path model = preflight
                     .modelPath()
-                    .orElseGet(() ->
-                            Scratch.prepare(adapted.config(), preflight.draft().orElseThrow(), device));
+                    .orElseGet(() -> ScratchModel.prepare(
+                            adapted.config(), preflight.draft().orElseThrow(), device));
             return new Setup(
                     adapted.config(),
                     model,
@@ -131,25 +138,26 @@ public final class TrainRun implements AutoCloseable {
         try {
             files = ModelFiles.open(setup.model());
             opened.add(files);
-            trainable = Trainable.of(setup, files);
+            trainable =
+                    TrainableModel.of(config, files, setup.model(), device, setup.precision(), setup.events()::note);
             opened.add(trainable);
             int vocabulary = trainable.model().info().vocabSize();
             Preflight.requireFit(config, trainable.model().info());
             data = RunData.open(config, setup.model(), vocabulary, setup.tokenizer());
             opened.add(data);
-            loader = new Loader(data.train(), config.get(Keys.LOADERS));
+            loader = new DataLoader(data.train(), config.get(Keys.LOADERS));
             opened.add(loader);
             validation = new Validation(data.validation(), data.sample());
             memory = new StepMemory(config, trainable, setup.memoryBytes());
             trainer = memory.trainer(setup);
             opened.add(trainer);
             steps = countSteps();
-            schedule = Schedule.of(config, steps);
+            schedule = LearningRateSchedule.of(config, steps);
             state.sequencesAtATime = config.get(Keys.BATCH);
             saved = new SavedState(run, config, trainer, schedule, data.sources(), device, setup.events()::note);
             checkpoints = new Checkpoints(run, setup.disk(), config.get(Keys.SAVE_LIMIT));
             checkpoints.clean();
-            samples = new Samples(run, config, setup, trainable.model(), data.sources());
+            samples = new GenerationSamples(run, config, setup, trainable.model(), data.sources());
             Optional<Path> from = setup.resume() ? checkpoints.newest(setup.events()::note) : Optional.empty();
             if (setup.resume() && from.isEmpty() && !checkpoints.all().isEmpty()) {
                 throw new TrainException(run + ": cannot be resumed: none of its checkpoints is complete; set "
@@ -162,9 +170,10 @@ public final class TrainRun implements AutoCloseable {
             });
             reportData(from.isPresent());
             Checkpoints.writeWhole(run.resolve(RunFolder.CONFIG), config.yaml());
-            metrics = new Metrics(
+            metrics = new MetricsLog(
                     run,
-                    from.map(path -> Metrics.lines(path.resolve(Metrics.FILE))).orElse(List.of()));
+                    from.map(path -> MetricsLog.lines(path.resolve(MetricsLog.FILE)))
+                            .orElse(List.of()));
             opened.add(metrics);
             begun = setup.nanoTime().getAsLong();
         } catch (RuntimeException failure) {
@@ -336,7 +345,7 @@ public final class TrainRun implements AutoCloseable {
     }
 
     private void next() {
-        List<List<Example>> read = ahead.orElseGet(this::read).get();
+        List<List<TrainingExample>> read = ahead.orElseGet(this::read).get();
         int end = state.position + read.size();
         long seen = read.stream()
                 .flatMap(List::stream)
@@ -409,7 +418,7 @@ public final class TrainRun implements AutoCloseable {
     }
 
     /** The sequences of the next step. */
-    private Supplier<List<List<Example>>> read() {
+    private Supplier<List<List<TrainingExample>>> read() {
         if (plannedEpoch != state.epoch) {
             sequences = data.train().epoch(state.epoch);
             plannedEpoch = state.epoch;
@@ -418,9 +427,9 @@ public final class TrainRun implements AutoCloseable {
         return loader.read(sequences.subList(state.position, end), state.epoch);
     }
 
-    private Trainer.Started stepThatFits(List<List<Example>> read, double rate) {
+    private Trainer.Started stepThatFits(List<List<TrainingExample>> read, double rate) {
         while (true) {
-            List<List<Example>> batches = new ArrayList<>();
+            List<List<TrainingExample>> batches = new ArrayList<>();
             for (int from = 0; from < read.size(); from += state.sequencesAtATime) {
                 batches.add(read.subList(from, Math.min(read.size(), from + state.sequencesAtATime)).stream()
                         .flatMap(List::stream)
@@ -506,7 +515,7 @@ public final class TrainRun implements AutoCloseable {
 
     private void writeSummary(End end) {
         state.elapsedSeconds = elapsedBefore + since(begun);
-        ObjectNode summary = Summary.of(run, end, config, state, data, device.name());
+        ObjectNode summary = RunSummary.of(run, end, config, state, data, device.name());
         Checkpoints.writeWhole(run.resolve("summary.json"), Jackson.indented(summary) + "\n");
         Checkpoints.writeWhole(run.resolve("report.html"), ReportPage.render(run, summary, nextCommands(end)));
     }

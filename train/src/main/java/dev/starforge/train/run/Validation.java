@@ -1,7 +1,8 @@
 package dev.starforge.train.run;
 
 import dev.starforge.train.corpus.Corpus;
-import dev.starforge.train.corpus.Example;
+import dev.starforge.train.corpus.TrainingExample;
+import dev.starforge.train.trainer.Trainer;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.OptionalDouble;
@@ -24,12 +25,12 @@ record Validation(Corpus corpus, Corpus.Sample sample) {
             if (stopping.getAsBoolean()) {
                 return OptionalDouble.empty();
             }
-            List<Example> batch = new ArrayList<>();
+            List<TrainingExample> batch = new ArrayList<>();
             for (int window : windows.subList(from, Math.min(windows.size(), from + sequences))) {
                 batch.addAll(corpus.read(List.of(window), 0));
                 done += corpus.length(window);
             }
-            long count = batch.stream().mapToLong(Example::targets).sum();
+            long count = batch.stream().mapToLong(TrainingExample::targets).sum();
             sum += trainer.loss(batch) * count;
             targets += count;
             watcher.done(done);

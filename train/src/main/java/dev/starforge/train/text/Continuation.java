@@ -1,7 +1,7 @@
 package dev.starforge.train.text;
 
 import dev.starforge.model.generate.StopStrings;
-import dev.starforge.text.tokenizer.CompletionStream;
+import dev.starforge.text.tokenizer.CompletionDecodeStream;
 import dev.starforge.text.tokenizer.HealedPrompt;
 import dev.starforge.text.tokenizer.Tokenizer;
 import java.util.List;
@@ -9,7 +9,7 @@ import java.util.Optional;
 
 /** The text that follows a prompt, token by token, up to a stop string. */
 public final class Continuation {
-    private final CompletionStream stream;
+    private final CompletionDecodeStream stream;
     private final StopStrings stops;
     private final StringBuilder text = new StringBuilder();
 
@@ -19,7 +19,7 @@ public final class Continuation {
 
     public Continuation(Tokenizer tokenizer, HealedPrompt prompt, List<String> stops) {
         this.stops = new StopStrings(stops);
-        stream = new CompletionStream(tokenizer, prompt);
+        stream = new CompletionDecodeStream(tokenizer, prompt);
     }
 
     /** Takes a token; returns the text that is now certain. */

@@ -4,8 +4,8 @@ import dev.starforge.model.JsonConfig;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.gguf.GgufFile;
 import dev.starforge.model.gguf.GgufValue;
-import dev.starforge.text.tokenizer.GgufVocabularies;
 import dev.starforge.text.tokenizer.GgufVocabulary;
+import dev.starforge.text.tokenizer.GgufVocabularyConverter;
 import dev.starforge.text.tokenizer.Tokenizer;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -73,7 +73,7 @@ public final class Tokenizers {
             return metadata;
         }
         JsonConfig config = JsonConfig.read(folder.resolve("config.json"));
-        GgufVocabulary vocabulary = GgufVocabularies.read(
+        GgufVocabulary vocabulary = GgufVocabularyConverter.read(
                 file, config.size("vocab_size"), id(config, "bos_token_id"), id(config, "eos_token_id"));
         metadata.put(PREFIX + "model", GgufValue.string(vocabulary.model()));
         metadata.put(PREFIX + "pre", GgufValue.string(vocabulary.pre()));
@@ -117,7 +117,7 @@ public final class Tokenizers {
             if (file.hasKey(PREFIX + "chat_template")) {
                 Files.writeString(folder.resolve("chat_template.jinja"), file.string(PREFIX + "chat_template"));
             }
-            Optional<String> json = GgufVocabularies.tokenizerJson(vocabulary(file));
+            Optional<String> json = GgufVocabularyConverter.tokenizerJson(vocabulary(file));
             if (json.isPresent()) {
                 Files.writeString(folder.resolve("tokenizer.json"), json.get());
             }

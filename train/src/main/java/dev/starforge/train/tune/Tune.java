@@ -11,12 +11,12 @@ import dev.starforge.text.file.FolderLock;
 import dev.starforge.text.file.Hashes;
 import dev.starforge.text.json.Jackson;
 import dev.starforge.train.TrainException;
+import dev.starforge.train.checkpoint.Checkpoints;
 import dev.starforge.train.config.Keys;
 import dev.starforge.train.config.RunConfig;
 import dev.starforge.train.plan.MachineFacts;
 import dev.starforge.train.plan.Preflight;
-import dev.starforge.train.run.Checkpoints;
-import dev.starforge.train.run.Trainable;
+import dev.starforge.train.weights.TrainableModel;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -191,7 +191,8 @@ public final class Tune {
                     .mapToLong(Shape::size)
                     .sum();
             return new Sizes(
-                    parameters, Trainable.shapes(files, setup.place().device()).contextLength());
+                    parameters,
+                    TrainableModel.shapes(files, setup.place().device()).contextLength());
         }
     }
 

@@ -1,7 +1,7 @@
 package dev.starforge.train.tune;
 
 import dev.starforge.data.dataset.BuildProgress;
-import dev.starforge.train.run.RunEvents;
+import dev.starforge.train.checkpoint.RunEvents;
 
 /** Whoever watches a tune. */
 public interface TuneEvents {

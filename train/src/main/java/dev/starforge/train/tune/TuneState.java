@@ -2,7 +2,7 @@ package dev.starforge.train.tune;
 
 import dev.starforge.text.json.Jackson;
 import dev.starforge.train.TrainException;
-import dev.starforge.train.run.Checkpoints;
+import dev.starforge.train.checkpoint.Checkpoints;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

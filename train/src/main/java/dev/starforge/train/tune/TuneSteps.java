@@ -12,19 +12,19 @@ import dev.starforge.model.load.ModelSpec;
 import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.text.json.Jackson;
 import dev.starforge.text.tokenizer.Tokenizer;
-import dev.starforge.train.Adaptation;
+import dev.starforge.train.Durations;
 import dev.starforge.train.TrainException;
+import dev.starforge.train.checkpoint.Checkpoints;
+import dev.starforge.train.checkpoint.RunFolder;
 import dev.starforge.train.config.Keys;
 import dev.starforge.train.config.RunConfig;
-import dev.starforge.train.corpus.Newest;
+import dev.starforge.train.corpus.RecencySampler;
 import dev.starforge.train.eval.Evaluation;
-import dev.starforge.train.merge.Format;
 import dev.starforge.train.merge.Merge;
+import dev.starforge.train.merge.ModelFormat;
 import dev.starforge.train.merge.ModelQuantizer;
+import dev.starforge.train.plan.Adaptation;
 import dev.starforge.train.plan.Preflight;
-import dev.starforge.train.run.Checkpoints;
-import dev.starforge.train.run.Durations;
-import dev.starforge.train.run.RunFolder;
 import dev.starforge.train.run.TrainRun;
 import dev.starforge.train.text.Tokenizers;
 import java.io.IOException;
@@ -129,10 +129,10 @@ final class TuneSteps {
                             Locale.ROOT,
                             "%,d commits, %s tokens to train on; held out: %s",
                             dataset.commits(),
-                            Counts.text(tokens),
+                            CountFormat.text(tokens),
                             heldOut(dataset)
-                                    .map(split ->
-                                            Counts.text(dataset.documents(split).tokens()) + " tokens of the newest")
+                                    .map(split -> CountFormat.text(
+                                                    dataset.documents(split).tokens()) + " tokens of the newest")
                                     .orElse("nothing")));
         }
         return data.resolve(Dataset.MANIFEST);
@@ -191,7 +191,7 @@ final class TuneSteps {
         try (Dataset dataset = Dataset.open(setup.data())) {
             boolean later = !round.inputs().after().isEmpty();
             long after = later ? trainedUntil() : Long.MIN_VALUE;
-            long available = Newest.of(dataset, after, 0, 0).of();
+            long available = RecencySampler.of(dataset, after, 0, 0).of();
             if (available == 0) {
                 end = Tune.End.NOTHING_TO_LEARN;
                 state.discard();
@@ -211,14 +211,14 @@ final class TuneSteps {
             }
             int steps = budget.steps(config, passed.getAsDouble(), available, later);
             long most = (long) Math.min(Integer.MAX_VALUE, steps * ofStep);
-            Newest chosen = Newest.of(dataset, after, most, config.get(Keys.SEED));
+            RecencySampler chosen = RecencySampler.of(dataset, after, most, config.get(Keys.SEED));
             facts.put("tokens", chosen.tokens()).put("of_tokens", chosen.of());
             facts.put("commits", chosen.commits()).put("of_commits", chosen.ofCommits());
             events.note(String.format(
                     Locale.ROOT,
                     "%s of %s tokens (%.0f %%), newest first: %d of %d commits; %d steps, about %s",
-                    Counts.text(chosen.tokens()),
-                    Counts.text(chosen.of()),
+                    CountFormat.text(chosen.tokens()),
+                    CountFormat.text(chosen.of()),
                     100.0 * chosen.tokens() / chosen.of(),
                     chosen.commits(),
                     chosen.ofCommits(),
@@ -305,7 +305,7 @@ final class TuneSteps {
                 adapter,
                 LoraAdapter.trainedOn(adapter),
                 setup.place().device())) {
-            Merge.Result result = merge.write(merged, Format.GGUF, "F16", SHARD);
+            Merge.Result result = merge.write(merged, ModelFormat.GGUF, "F16", SHARD);
             facts.put("summary", result.proof().verdict());
         }
         return merged;

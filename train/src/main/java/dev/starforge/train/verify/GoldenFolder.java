@@ -53,7 +53,7 @@ public record GoldenFolder(Path folder, Device device, Precision precision, Fall
      * @param replays how often a recorded decode step must repeat itself
      * @param dump where to write what was computed, under the names of {@code expected.safetensors}
      */
-    public ObjectNode model(String name, Tolerances tolerances, int replays, Optional<Path> dump) {
+    public ObjectNode model(String name, GoldenTolerances tolerances, int replays, Optional<Path> dump) {
         try {
             GoldenModel golden =
                     new GoldenModel(folder.resolve("models").resolve(name), device, precision, fallback, tolerances);

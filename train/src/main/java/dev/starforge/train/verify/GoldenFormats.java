@@ -145,7 +145,7 @@ final class GoldenFormats {
             double range = Logits.range(wanted);
             double own = precision.compute() == DType.F32
                     ? 0
-                    : Tolerances.of(device, precision).logits();
+                    : GoldenTolerances.of(device, precision).logits();
             double budget = Math.max(own, BUDGETS.getOrDefault(type, QUANTIZED_BUDGET));
             report.put("dequantized_exact", exact);
             report.put("logits_range", range);

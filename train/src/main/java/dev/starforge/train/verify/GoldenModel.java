@@ -20,9 +20,9 @@ import dev.starforge.tensor.op.Batch;
 import dev.starforge.tensor.op.Checkpointing;
 import dev.starforge.tensor.op.Ops;
 import dev.starforge.text.json.Jackson;
-import dev.starforge.train.corpus.Example;
-import dev.starforge.train.run.Trainer;
-import dev.starforge.train.run.TrainerSettings;
+import dev.starforge.train.corpus.TrainingExample;
+import dev.starforge.train.trainer.Trainer;
+import dev.starforge.train.trainer.TrainerSettings;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -41,20 +41,20 @@ final class GoldenModel {
     private final JsonConfig facts;
     private final Precision precision;
     private final Fallback fallback;
-    private final Tolerances tolerances;
-    private final Routes routes;
+    private final GoldenTolerances tolerances;
+    private final ExpertRouting routes;
     private final List<SafetensorsFile.SafetensorsData> computed = new ArrayList<>();
     private final ObjectNode report = Jackson.object();
     private boolean pass = true;
 
-    GoldenModel(Path folder, Device device, Precision precision, Fallback fallback, Tolerances tolerances) {
+    GoldenModel(Path folder, Device device, Precision precision, Fallback fallback, GoldenTolerances tolerances) {
         this.folder = folder;
         this.device = device;
         this.facts = JsonConfig.read(folder.resolve("expected.json"));
         this.precision = precision.withRotary(rotary(facts));
         this.fallback = fallback;
         this.tolerances = tolerances;
-        this.routes = new Routes(device);
+        this.routes = new ExpertRouting(device);
     }
 
     /**
@@ -256,7 +256,7 @@ final class GoldenModel {
     private void verifyAdapterTraining(
             SafetensorsFile expected, Model model, LoraAdapter adapter, List<int[]> sequences) {
         try (Trainer trainer = trainer(model, adapter.parameters())) {
-            List<Example> examples = examples(expected);
+            List<TrainingExample> examples = examples(expected);
             lossError("adapter_loss_error", relative(trainer.loss(examples), facts.number("adapter_loss")));
             if (expected.tensors().keySet().stream().anyMatch(name -> name.startsWith("grad."))) {
                 verifyGradients(expected, trainer.gradients(examples));
@@ -298,7 +298,7 @@ final class GoldenModel {
         return difference == 0 ? 0 : Math.sqrt(difference / norm);
     }
 
-    private void verifyTraining(Trainer trainer, List<Example> examples) {
+    private void verifyTraining(Trainer trainer, List<TrainingExample> examples) {
         double[] losses = facts.numbers("train_losses");
         double[] norms = facts.numbers("grad_norms");
         double rate = facts.section("train").number("lr");
@@ -352,12 +352,12 @@ final class GoldenModel {
         return rows;
     }
 
-    private static List<Example> examples(SafetensorsFile expected) {
+    private static List<TrainingExample> examples(SafetensorsFile expected) {
         List<int[]> ids = sequences(expected, "input_ids");
         List<int[]> labels = sequences(expected, "labels");
-        List<Example> examples = new ArrayList<>();
+        List<TrainingExample> examples = new ArrayList<>();
         for (int i = 0; i < ids.size(); i++) {
-            examples.add(new Example(ids.get(i), labels.get(i)));
+            examples.add(new TrainingExample(ids.get(i), labels.get(i)));
         }
         return examples;
     }

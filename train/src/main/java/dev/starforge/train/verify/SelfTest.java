@@ -36,7 +36,8 @@ public record SelfTest(Path golden, String model, Device device, Device referenc
             pass[0] &= check.pass();
             told.accept(check);
         };
-        ObjectNode report = folder.model(model, Tolerances.of(device, Precision.FLOAT32), REPLAYS, Optional.empty());
+        ObjectNode report =
+                folder.model(model, GoldenTolerances.of(device, Precision.FLOAT32), REPLAYS, Optional.empty());
         noted.accept(check("model " + model, report));
         folder.formats((section, each) ->
                 noted.accept(check(section + " " + each.path("type").asString(), each)));
@@ -62,7 +63,7 @@ public record SelfTest(Path golden, String model, Device device, Device referenc
     private void operations(Consumer<Check> told) {
         ComparedDevice compared = new ComparedDevice(device, reference);
         GoldenFolder folder = new GoldenFolder(golden, compared, Precision.FLOAT32, Fallback.QUIET);
-        folder.model(model, Tolerances.of(device, Precision.FLOAT32), 0, Optional.empty());
+        folder.model(model, GoldenTolerances.of(device, Precision.FLOAT32), 0, Optional.empty());
         Map<String, Double> errors = compared.errors();
         List<String> wrong = errors.entrySet().stream()
                 .filter(each -> !(each.getValue() <= TOLERANCE))

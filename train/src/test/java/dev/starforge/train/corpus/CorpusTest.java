@@ -62,12 +62,12 @@ final class CorpusTest {
         Corpus corpus = corpus(true, 0, 0, 5, 64, 65, 200, 128, 2);
         int predicted = 0;
         for (List<Integer> sequence : corpus.epoch(3)) {
-            List<Example> examples = corpus.read(sequence, 3);
+            List<TrainingExample> examples = corpus.read(sequence, 3);
             assertThat(examples.stream()
                             .mapToInt(example -> example.ids().length)
                             .sum())
                     .isLessThanOrEqualTo(64);
-            predicted += examples.stream().mapToInt(Example::targets).sum();
+            predicted += examples.stream().mapToInt(TrainingExample::targets).sum();
         }
         assertThat(predicted).isEqualTo(4 + 63 + 64 + 199 + 127 + 1);
     }
@@ -237,10 +237,10 @@ final class CorpusTest {
     @Test
     void anEmptySplitNamesTheKeyThatChoseIt() {
         RunConfig files = RunConfig.defaults().set(List.of("data.train=a.jsonl"));
-        assertThat(Sources.empty(files, Keys.TRAIN)).hasMessageContaining("key data.train: a.jsonl: ");
+        assertThat(DocumentSources.empty(files, Keys.TRAIN)).hasMessageContaining("key data.train: a.jsonl: ");
         RunConfig dataset = RunConfig.defaults().set(List.of("data.path=made"));
-        assertThat(Sources.empty(dataset, Keys.TRAIN))
+        assertThat(DocumentSources.empty(dataset, Keys.TRAIN))
                 .hasMessageContaining("key data.path: made: the train split of this dataset has no document");
-        assertThat(Sources.empty(dataset, Keys.TEST)).hasMessageContaining("the test split");
+        assertThat(DocumentSources.empty(dataset, Keys.TEST)).hasMessageContaining("the test split");
     }
 }

@@ -61,21 +61,21 @@ final class EvaluationTest {
         double[] many = new double[5000];
         Arrays.setAll(few, i -> Philox.normal(4, 0, i));
         Arrays.setAll(many, i -> Philox.normal(4, 1, i));
-        Bootstrap wide = Bootstrap.mean(few);
-        Bootstrap narrow = Bootstrap.mean(many);
+        BootstrapInterval wide = BootstrapInterval.mean(few);
+        BootstrapInterval narrow = BootstrapInterval.mean(many);
         assertThat(wide.low()).isLessThan(wide.value());
         assertThat(wide.high()).isGreaterThan(wide.value());
         assertThat(wide.high() - wide.low()).isBetween(0.3, 0.9); // 2 * 1.96 / sqrt(50) = 0.55
         assertThat(narrow.high() - narrow.low()).isBetween(0.04, 0.075);
-        assertThat(Bootstrap.mean(few)).isEqualTo(wide);
+        assertThat(BootstrapInterval.mean(few)).isEqualTo(wide);
     }
 
     @Test
     void identifiersAndEdits() {
-        assertThat(Completions.identifierF1("int x = foo(y);", "int x = foo(z);"))
+        assertThat(CompletionEval.identifierF1("int x = foo(y);", "int x = foo(z);"))
                 .isCloseTo(0.75, within(1e-12));
-        assertThat(Completions.identifierF1("", "")).isEqualTo(1);
-        assertThat(Completions.similarity("kitten", "sitting")).isCloseTo(1 - 3.0 / 7, within(1e-12));
+        assertThat(CompletionEval.identifierF1("", "")).isEqualTo(1);
+        assertThat(CompletionEval.similarity("kitten", "sitting")).isCloseTo(1 - 3.0 / 7, within(1e-12));
     }
 
     /** Documents of a dataset are diffs, or files with their middle at the end: lines of neither are what somebody completes. */
@@ -91,12 +91,12 @@ final class EvaluationTest {
         int[] document =
                 IntStream.concat(Arrays.stream(around), Arrays.stream(middle)).toArray();
         int[] commit = tokenizer.encode("<pr>Title: x<pr_diff>\n+  y\n-  z\n+  y\n+  w\n+  v\n+  u\n", false);
-        List<Completions.Passage> passages = Completions.passages(List.of(commit, document), tokenizer, markers);
+        List<CompletionEval.Passage> passages = CompletionEval.passages(List.of(commit, document), tokenizer, markers);
         assertThat(passages)
-                .containsExactly(new Completions.Passage(
+                .containsExactly(new CompletionEval.Passage(
                         before + written + after, before.length(), before.length() + written.length()));
-        for (Completions.Task task : Completions.Task.values()) {
-            List<Completions.Gap> gaps = Completions.gaps(task, passages, 20, markers);
+        for (CompletionEval.Task task : CompletionEval.Task.values()) {
+            List<CompletionEval.Gap> gaps = CompletionEval.gaps(task, passages, 20, markers);
             assertThat(gaps).isNotEmpty().doesNotHaveDuplicates().allSatisfy(gap -> {
                 assertThat(written).contains(gap.middle());
                 assertThat(gap.prefix() + gap.middle()).startsWith(before);
@@ -113,7 +113,7 @@ final class EvaluationTest {
         Arrays.setAll(tokens, i -> 10 + i % 3);
         Arrays.setAll(base, i -> tokens[i] * (2 + 0.1 * Philox.normal(4, 0, i)));
         Arrays.setAll(tuned, i -> base[i] - 0.5 * tokens[i]);
-        Bootstrap difference = Bootstrap.perplexities(tuned, base, tokens);
+        BootstrapInterval difference = BootstrapInterval.perplexities(tuned, base, tokens);
         double mean = Arrays.stream(base).sum() / Arrays.stream(tokens).sum();
         assertThat(difference.value()).isCloseTo(Math.exp(mean - 0.5) - Math.exp(mean), within(1e-9));
         assertThat(difference.low()).isLessThan(difference.value());

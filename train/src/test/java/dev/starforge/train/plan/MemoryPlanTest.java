@@ -10,11 +10,11 @@ import dev.starforge.tensor.device.Fallback;
 import dev.starforge.train.KnownModels;
 import dev.starforge.train.config.Keys;
 import dev.starforge.train.config.RunConfig;
-import dev.starforge.train.corpus.Example;
+import dev.starforge.train.corpus.TrainingExample;
 import dev.starforge.train.run.Tiny;
-import dev.starforge.train.run.Trainable;
-import dev.starforge.train.run.Trainer;
-import dev.starforge.train.run.TrainerSettings;
+import dev.starforge.train.trainer.Trainer;
+import dev.starforge.train.trainer.TrainerSettings;
+import dev.starforge.train.weights.TrainableModel;
 import java.util.Collections;
 import java.util.List;
 import org.junit.jupiter.api.Test;
@@ -48,16 +48,16 @@ final class MemoryPlanTest {
                 ModelFiles files = ModelFiles.open(Tiny.STARCODER)) {
             MemoryPlan plan = MemoryPlan.of(
                     ModelSpec.read(Tiny.STARCODER.resolve("config.json")), config, batch, context, device);
-            Trainable subject = lora
-                    ? Trainable.Lora.load(
+            TrainableModel subject = lora
+                    ? TrainableModel.Lora.load(
                             files,
                             "base",
                             config.quantization(),
-                            Trainable.lora(config, "starcoder2"),
+                            TrainableModel.lora(config, "starcoder2"),
                             1,
                             device,
                             config.precision())
-                    : Trainable.Full.load(files, Tiny.STARCODER, device);
+                    : TrainableModel.Full.load(files, Tiny.STARCODER, device);
             try (subject;
                     Trainer trainer = new Trainer(
                             subject.model(),
@@ -66,15 +66,16 @@ final class MemoryPlanTest {
                             config.precision(),
                             Fallback.FORBIDDEN,
                             TrainerSettings.of(config, config.checkpointing()))) {
-                List<Example> full = Collections.nCopies(batch, new Example(new int[context], new int[context]));
+                List<TrainingExample> full =
+                        Collections.nCopies(batch, new TrainingExample(new int[context], new int[context]));
                 trainer.step(List.of(full, full), 1e-3, 0);
                 long weights = switch (subject) {
-                    case Trainable.Lora adapted -> adapted.scope().usedBytes();
-                    case Trainable.Full whole -> whole.scope().usedBytes();
+                    case TrainableModel.Lora adapted -> adapted.scope().usedBytes();
+                    case TrainableModel.Full whole -> whole.scope().usedBytes();
                 };
                 long taken = weights + trainer.stateBytes() + trainer.peakBytes() + device.workspaceBytes();
                 assertThat((double) plan.total() / taken).isBetween(0.85, 1.15);
-                if (subject instanceof Trainable.Lora adapted) {
+                if (subject instanceof TrainableModel.Lora adapted) {
                     assertThat(plan.weights() + plan.trained()).isEqualTo(weights);
                     long others = plan.trained() + (1 << 20); // an adapter is reserved as it comes
                     assertThat(adapted.scope().reservedBytes()).isLessThan(plan.weights() + 2 * others);

@@ -59,7 +59,7 @@ final class ProfiledDeviceTest {
             fill.run();
             assertThat(device.rows())
                     .singleElement()
-                    .extracting(Profile.Row::calls)
+                    .extracting(StepProfile.Row::calls)
                     .isEqualTo(3L);
         }
     }

@@ -4,10 +4,12 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.starforge.model.Quantization;
 import dev.starforge.tensor.device.Device;
+import dev.starforge.train.checkpoint.Checkpoints;
+import dev.starforge.train.checkpoint.RunFolder;
 import dev.starforge.train.config.RunConfig;
-import dev.starforge.train.merge.Format;
 import dev.starforge.train.merge.Merge;
 import dev.starforge.train.merge.MergeProof;
+import dev.starforge.train.merge.ModelFormat;
 import dev.starforge.train.run.Runs.Said;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -62,7 +64,7 @@ final class EveryModelTest {
         }
         try (Device device = Tiny.cpu(2);
                 Merge merge = new Merge(model, resumed, Quantization.NONE, device)) {
-            MergeProof proof = merge.write(folder.resolve("merged"), Format.HF, "F32", 1 << 20)
+            MergeProof proof = merge.write(folder.resolve("merged"), ModelFormat.HF, "F32", 1 << 20)
                     .proof();
             assertThat(proof.holds()).as(proof.verdict()).isTrue();
         }

@@ -20,7 +20,8 @@ import dev.starforge.tensor.device.DeviceOptions;
 import dev.starforge.tensor.device.Fallback;
 import dev.starforge.tensor.device.Selection;
 import dev.starforge.tensor.op.Checkpointing;
-import dev.starforge.train.corpus.Example;
+import dev.starforge.train.corpus.TrainingExample;
+import dev.starforge.train.trainer.Trainer;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -142,7 +143,7 @@ final class QuantizedTrainingTest {
     @ParameterizedTest
     @MethodSource("architectures")
     void gradientsAreThoseOfTheDecodedBase(String model, String base, boolean stabilized, boolean dora) {
-        List<Example> examples = Tiny.examples(13, 6);
+        List<TrainingExample> examples = Tiny.examples(13, 6);
         LoraConfig lora = lora(model, stabilized, dora);
         double loss;
         Map<String, float[]> gradients;
@@ -189,7 +190,8 @@ final class QuantizedTrainingTest {
                 Scope step = new Scope(trained.device())) {
             Model plain = trained.files().quantized(trained.base()).load(weights, STORED);
             var ops = trained.device().ops(step, STORED, Fallback.FORBIDDEN);
-            List<int[]> texts = Tiny.examples(20, 3).stream().map(Example::ids).toList();
+            List<int[]> texts =
+                    Tiny.examples(20, 3).stream().map(TrainingExample::ids).toList();
             float[] expected =
                     trained.device().floats(plain.forward(ops, Batches.packed(plain, step, texts), KvCache.NONE));
             float[] adapted = trained.device()
@@ -240,7 +242,7 @@ final class QuantizedTrainingTest {
     @ParameterizedTest
     @CsvSource({"none, BF16", "none, F16", "nf4-double, BF16"})
     void sixteenBitsAreForKeepingOnly(String base, DType dtype) {
-        List<Example> examples = Tiny.examples(13, 6);
+        List<TrainingExample> examples = Tiny.examples(13, 6);
         LoraConfig lora = lora("starcoder2", false, false);
         Precision precision = Precision.FLOAT32.withStorage(dtype).withWeightsAsStored();
         List<Double> losses = new ArrayList<>();
@@ -271,8 +273,8 @@ final class QuantizedTrainingTest {
     @ValueSource(strings = {"Q4_0", "Q5_1", "Q8_0", "Q2_K", "Q4_K", "Q6_K"})
     void aQuantizedFileIsTrainedOnAsItIs(String type) {
         Path file = Path.of("..", "golden", "gguf", "micro-" + type + ".gguf");
-        List<Example> examples = Tiny.examples(13, 6).stream()
-                .map(example -> new Example(
+        List<TrainingExample> examples = Tiny.examples(13, 6).stream()
+                .map(example -> new TrainingExample(
                         IntStream.of(example.ids()).map(id -> id % 400).toArray(),
                         IntStream.of(example.ids()).map(id -> id % 400).toArray()))
                 .toList();

@@ -5,6 +5,9 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.starforge.tensor.device.Device;
 import dev.starforge.text.config.ConfigException;
+import dev.starforge.train.checkpoint.Checkpoints;
+import dev.starforge.train.checkpoint.MetricsLog;
+import dev.starforge.train.checkpoint.RunFolder;
 import dev.starforge.train.config.RunConfig;
 import dev.starforge.train.corpus.DataFacts;
 import dev.starforge.train.run.Runs.Said;
@@ -151,7 +154,7 @@ final class RunEvaluationTest {
         assertThat(second.steps).hasSize(steps);
         assertThat(second.steps.getFirst().step()).isEqualTo(steps + 1);
         assertThat(second.steps.getFirst().epoch()).isGreaterThan(1);
-        assertThat(Metrics.read(folder.resolve("run"))).hasSize(2 * steps + 2);
+        assertThat(MetricsLog.read(folder.resolve("run"))).hasSize(2 * steps + 2);
     }
 
     /** Examples of a context, which does not count, and a target, which does, of so many tokens each. */

@@ -12,7 +12,9 @@ import dev.starforge.tensor.device.DeviceOptions;
 import dev.starforge.tensor.device.Fallback;
 import dev.starforge.tensor.device.Selection;
 import dev.starforge.tensor.op.Checkpointing;
-import dev.starforge.train.corpus.Example;
+import dev.starforge.train.corpus.TrainingExample;
+import dev.starforge.train.trainer.Trainer;
+import dev.starforge.train.trainer.TrainerSettings;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
@@ -52,16 +54,16 @@ public record Tiny(Device device, ModelFiles files, Scope scope, LoraAdapter ada
     }
 
     /** Of the lengths given; every fifth token does not count. */
-    public static List<Example> examples(int... lengths) {
-        List<Example> examples = new ArrayList<>();
+    public static List<TrainingExample> examples(int... lengths) {
+        List<TrainingExample> examples = new ArrayList<>();
         for (int length : lengths) {
             int[] ids = new int[length];
             int[] labels = new int[length];
             for (int i = 0; i < length; i++) {
                 ids[i] = (int) (Philox.uniform(5, examples.size(), i) * 640);
-                labels[i] = i % 5 == 4 ? Example.IGNORED : ids[i];
+                labels[i] = i % 5 == 4 ? TrainingExample.IGNORED : ids[i];
             }
-            examples.add(new Example(ids, labels, examples.size(), 1));
+            examples.add(new TrainingExample(ids, labels, examples.size(), 1));
         }
         return examples;
     }

@@ -17,8 +17,12 @@ import dev.starforge.tensor.device.Device;
 import dev.starforge.text.config.ConfigException;
 import dev.starforge.text.file.Hashes;
 import dev.starforge.train.TrainException;
+import dev.starforge.train.checkpoint.Checkpoints;
+import dev.starforge.train.checkpoint.MetricsLog;
+import dev.starforge.train.checkpoint.RunEvents;
+import dev.starforge.train.checkpoint.RunFolder;
 import dev.starforge.train.config.RunConfig;
-import dev.starforge.train.corpus.Sources;
+import dev.starforge.train.corpus.DocumentSources;
 import dev.starforge.train.plan.LimitedDevice;
 import dev.starforge.train.run.Runs.Said;
 import java.io.IOException;
@@ -64,8 +68,8 @@ final class TrainRunTest {
         Path run = folder.resolve("run");
         assertThat(said.steps).hasSize(12);
         assertThat(said.losses().getLast()).isLessThan(said.losses().getFirst() - 1);
-        assertThat(Metrics.read(run)).hasSize(12 + 4);
-        assertThat(Metrics.read(run))
+        assertThat(MetricsLog.read(run)).hasSize(12 + 4);
+        assertThat(MetricsLog.read(run))
                 .filteredOn(line -> line.has("grad_norm"))
                 .hasSize(12)
                 .allSatisfy(line -> {
@@ -287,7 +291,7 @@ final class TrainRunTest {
         assertThat(run.resolve("metrics.jsonl")).hasContent(before);
         assertThat(Checkpoints.defect(Checkpoints.resolve(run))).isEmpty();
         run(again, false);
-        assertThat(Metrics.read(run)).hasSize(2);
+        assertThat(MetricsLog.read(run)).hasSize(2);
         assertThat(run.resolve("checkpoint-2")).doesNotExist();
         assertThat(run.resolve(".replaced")).doesNotExist();
     }
@@ -340,17 +344,17 @@ final class TrainRunTest {
                         "data.path=\"" + dataset() + "\"",
                         "training.recency_half_life_days=10",
                         "training.directory_weights={src: 3, src/core: 5}"));
-        try (Sources sources = Sources.open(config, Tiny.STARCODER, 640, Optional.empty())) {
+        try (DocumentSources sources = DocumentSources.open(config, Tiny.STARCODER, 640, Optional.empty())) {
             assertThat(sources.weights().of(0)).isEqualTo(0.25 * 3);
             assertThat(sources.weights().of(1)).isEqualTo(0.5 * 3);
             assertThat(sources.weights().of(2)).isEqualTo(5);
         }
-        try (Sources sources = Sources.open(
+        try (DocumentSources sources = DocumentSources.open(
                 config.set(List.of("training.since_commit=abc0")), Tiny.STARCODER, 640, Optional.empty())) {
             assertThat(sources.weights().of(0)).isZero();
             assertThat(sources.weights().of(1)).isPositive();
         }
-        assertThatThrownBy(() -> Sources.open(
+        assertThatThrownBy(() -> DocumentSources.open(
                         config.set(List.of("training.since_commit=zzz")), Tiny.STARCODER, 640, Optional.empty()))
                 .isInstanceOf(ConfigException.class)
                 .hasMessageContaining("no document of the dataset is of this commit");
@@ -361,14 +365,14 @@ final class TrainRunTest {
         Path manifest = dataset().resolve(Dataset.MANIFEST);
         Files.writeString(manifest, Files.readString(manifest).replace("\"sha256\": \"\"", "\"sha256\": \"12ab\""));
         RunConfig config = RunConfig.defaults().set(List.of("data.path=\"" + manifest.getParent() + "\""));
-        assertThatThrownBy(() -> Sources.open(config, Tiny.STARCODER, 640, Optional.empty()))
+        assertThatThrownBy(() -> DocumentSources.open(config, Tiny.STARCODER, 640, Optional.empty()))
                 .isInstanceOf(ConfigException.class)
                 .hasMessageContaining("it was made with another tokenizer");
         Path gguf = Files.writeString(folder.resolve("model.gguf"), "a model and its tokenizer");
-        assertThatThrownBy(() -> Sources.open(config, gguf, 640, Optional.empty()))
+        assertThatThrownBy(() -> DocumentSources.open(config, gguf, 640, Optional.empty()))
                 .isInstanceOf(ConfigException.class)
                 .hasMessageContaining("make it with dataset --tokenizer " + gguf);
         Files.writeString(manifest, Files.readString(manifest).replace("12ab", Hashes.sha256(gguf)));
-        Sources.open(config, gguf, 640, Optional.empty()).close();
+        DocumentSources.open(config, gguf, 640, Optional.empty()).close();
     }
 }

@@ -24,7 +24,7 @@ final class ComparedDeviceTest {
     private static Map<String, Double> errors(Device device) {
         ComparedDevice compared = new ComparedDevice(device, reference());
         new GoldenFolder(Path.of("..", "golden"), compared, Precision.FLOAT32, Fallback.QUIET)
-                .model("starcoder2", Tolerances.of(device, Precision.FLOAT32), 0, Optional.empty());
+                .model("starcoder2", GoldenTolerances.of(device, Precision.FLOAT32), 0, Optional.empty());
         return compared.errors();
     }
 

@@ -4,7 +4,7 @@ import dev.starforge.data.dataset.dedup.ComparedTexts;
 import dev.starforge.data.dataset.history.CommitTable;
 import dev.starforge.data.dataset.io.JsonWriter;
 import dev.starforge.data.dataset.split.SplitBoundaries;
-import dev.starforge.text.TokenBuffer;
+import dev.starforge.text.TokenIdList;
 import dev.starforge.text.json.Jackson;
 import java.io.BufferedOutputStream;
 import java.io.BufferedReader;
@@ -31,11 +31,11 @@ public final class ChunkTable {
     private final FileTable files;
     private final ComparedTexts texts;
     private final DropReasons dropped;
-    private final TokenBuffer textOf = new TokenBuffer();
-    private final TokenBuffer commitOf = new TokenBuffer();
+    private final TokenIdList textOf = new TokenIdList();
+    private final TokenIdList commitOf = new TokenIdList();
 
     /** For each chunk 1 + its file, or 0 if the commit deleted the file. */
-    private final TokenBuffer fileOf = new TokenBuffer();
+    private final TokenIdList fileOf = new TokenIdList();
 
     private final int[] chunksPerCommit;
     private final BitSet leaking = new BitSet();

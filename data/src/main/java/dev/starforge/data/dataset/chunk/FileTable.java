@@ -3,7 +3,7 @@ package dev.starforge.data.dataset.chunk;
 import dev.starforge.data.dataset.dedup.ComparedTexts;
 import dev.starforge.data.dataset.filter.FileFilter;
 import dev.starforge.data.dataset.io.JsonWriter;
-import dev.starforge.text.TokenBuffer;
+import dev.starforge.text.TokenIdList;
 import java.io.BufferedOutputStream;
 import java.io.BufferedReader;
 import java.io.IOException;
@@ -28,7 +28,7 @@ public final class FileTable {
     private final DropReasons dropped;
 
     /** For each file 1 + its number in {@link ComparedTexts}, or 0 if it is not compared. */
-    private final TokenBuffer textOf = new TokenBuffer();
+    private final TokenIdList textOf = new TokenIdList();
 
     private final List<String> languageOf = new ArrayList<>();
     private final Map<String, Long> languages = new TreeMap<>();

@@ -2,7 +2,7 @@ package dev.starforge.data.dataset.sample;
 
 import dev.starforge.data.DatasetException;
 import dev.starforge.data.dataset.redact.Redactor;
-import dev.starforge.text.TokenBuffer;
+import dev.starforge.text.TokenIdList;
 import dev.starforge.text.tokenizer.Tokenizer;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -372,7 +372,7 @@ public final class SampleFormat {
     }
 
     /** Appends the ids of a span. Placeholders for secrets are special tokens if the vocabulary has them. */
-    void encode(SampleSpan span, TokenBuffer ids) {
+    void encode(SampleSpan span, TokenIdList ids) {
         if (span.special()) {
             ids.add(tokenizer.id(span.text()).orElseThrow());
             return;
@@ -393,7 +393,7 @@ public final class SampleFormat {
         encodeText(text.substring(from), ids);
     }
 
-    private void encodeText(String text, TokenBuffer ids) {
+    private void encodeText(String text, TokenIdList ids) {
         if (!text.isEmpty()) {
             tokenizer.encodeInside(text, ids);
         }

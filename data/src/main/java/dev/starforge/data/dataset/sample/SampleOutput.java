@@ -7,7 +7,7 @@ import dev.starforge.data.dataset.config.DatasetConfig;
 import dev.starforge.data.dataset.dedup.WordHashes;
 import dev.starforge.data.dataset.redact.RedactedBlobs;
 import dev.starforge.data.dataset.split.LeakDetector;
-import dev.starforge.text.TokenBuffer;
+import dev.starforge.text.TokenIdList;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
@@ -47,7 +47,7 @@ final class SampleOutput {
     }
 
     int tokens(List<SampleFormat.SampleSpan> spans) {
-        TokenBuffer ids = new TokenBuffer();
+        TokenIdList ids = new TokenIdList();
         spans.forEach(span -> format.encode(span, ids));
         return ids.size();
     }
@@ -82,7 +82,7 @@ final class SampleOutput {
 
     EncodedSample encode(Split split, List<SampleFormat.SampleSpan> all) {
         List<SampleFormat.SampleSpan> spans = masked(split, all);
-        TokenBuffer ids = new TokenBuffer();
+        TokenIdList ids = new TokenIdList();
         int[] ends = new int[spans.size()];
         for (int i = 0; i < ends.length; i++) {
             format.encode(spans.get(i), ids);

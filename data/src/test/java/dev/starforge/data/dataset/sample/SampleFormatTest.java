@@ -8,7 +8,7 @@ import dev.starforge.data.dataset.sample.SampleFormat.ChangedFile;
 import dev.starforge.data.dataset.sample.SampleFormat.FimSplit;
 import dev.starforge.data.dataset.sample.SampleFormat.SampleSpan;
 import dev.starforge.data.dataset.sample.SampleFormat.SourceFile;
-import dev.starforge.text.TokenBuffer;
+import dev.starforge.text.TokenIdList;
 import dev.starforge.text.tokenizer.Tokenizer;
 import dev.starforge.text.trainer.BpeTrainer;
 import java.io.IOException;
@@ -69,7 +69,7 @@ final class SampleFormatTest {
 
     private static void check(SampleFormat format, List<SampleSpan> pieces, String expected) {
         assertThat(SampleFormat.text(pieces)).isEqualTo(expected);
-        TokenBuffer ids = new TokenBuffer();
+        TokenIdList ids = new TokenIdList();
         pieces.forEach(piece -> format.encode(piece, ids));
         assertThat(format.tokenizer().decode(ids.toArray(), false)).isEqualTo(expected);
     }
@@ -123,7 +123,7 @@ final class SampleFormatTest {
     @Test
     void aTokenInTheTextIsNoToken() {
         SampleFormat format = starcoder2();
-        TokenBuffer ids = new TokenBuffer();
+        TokenIdList ids = new TokenIdList();
         format.encode(new SampleSpan(false, "a <|endoftext|> <KEY>", true), ids);
         int end = format.tokenizer().id("<|endoftext|>").orElseThrow();
         int key = format.tokenizer().id("<KEY>").orElseThrow();
@@ -214,10 +214,10 @@ final class SampleFormatTest {
                 .filter(piece -> !piece.special())
                 .map(SampleSpan::text)
                 .collect(Collectors.joining());
-        TokenBuffer ids = new TokenBuffer();
+        TokenIdList ids = new TokenIdList();
         pieces.forEach(piece -> format.encode(piece, ids));
         assertThat(" " + format.tokenizer().decode(ids.toArray(), true)).isEqualTo(texts);
-        TokenBuffer prompt = new TokenBuffer();
+        TokenIdList prompt = new TokenIdList();
         prompt.add(format.tokenizer().id("▁<PRE>").orElseThrow());
         format.tokenizer().encode("# a/f.py\ndef f(x):\n", false, prompt);
         assertThat(ids.toArray()).startsWith(prompt.toArray());

@@ -1,0 +1,51 @@
+package dev.starforge.text;
+
+import dev.starforge.text.tokenizer.Tokenizer;
+import java.util.Arrays;
+
+/** A growing list of ids without boxing; what {@link Tokenizer#encode(String, boolean, TokenBuffer)} appends to. */
+public final class TokenIdList {
+    private int[] ids = new int[64];
+    private int size;
+
+    public TokenIdList() {}
+
+    public void add(int id) {
+        if (size == ids.length) {
+            ids = Arrays.copyOf(ids, 2 * size);
+        }
+        ids[size++] = id;
+    }
+
+    public void addAll(int... more) {
+        if (more.length > ids.length - size) {
+            ids = Arrays.copyOf(ids, Math.max(2 * size, Math.addExact(size, more.length)));
+        }
+        System.arraycopy(more, 0, ids, size, more.length);
+        size += more.length;
+    }
+
+    public int size() {
+        return size;
+    }
+
+    public int get(int index) {
+        if (index >= size) {
+            throw new IndexOutOfBoundsException("get: index " + index + " of " + size + " ids");
+        }
+        return ids[index];
+    }
+
+    public void clear() {
+        size = 0;
+    }
+
+    public int[] toArray() {
+        return from(0);
+    }
+
+    /** A copy of the ids from {@code start} on. */
+    public int[] from(int start) {
+        return Arrays.copyOfRange(ids, start, size);
+    }
+}

@@ -1,0 +1,189 @@
+package dev.starforge.train.checkpoint;
+
+import dev.starforge.text.FileException;
+import dev.starforge.text.file.FolderLock;
+import dev.starforge.train.TrainException;
+import dev.starforge.train.config.Keys;
+import dev.starforge.train.config.RunConfig;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.util.Comparator;
+import java.util.List;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+
+/**
+ * The output folder of a run, which one process at a time may write to. An old run that is to be overwritten is set aside
+ * until the new one has begun, and put back where that did not happen; a new run that did not begin leaves nothing.
+ *
+ * <p>A run has begun when it has metrics; so these are moved first when a run is set aside and last when it is put back, and
+ * a process that is killed in between loses nothing.
+ */
+public final class RunFolder implements AutoCloseable {
+    public static final String BASE = "base";
+    public static final String CONFIG = "config.yaml";
+    private static final String ASIDE = ".replaced";
+    private static final String HOLDER = "starforge train";
+
+    /** What of a run's folder is the run's. */
+    private static final String OWN = "checkpoint-\\d+|latest|best|" + BASE
+            + "|metrics\\.jsonl|summary\\.json|report\\.html|samples\\.json|config\\.yaml";
+
+    private final Path run;
+    private final FolderLock lock;
+    private final List<Path> made;
+
+    private RunFolder(Path run, FolderLock lock, List<Path> made) {
+        this.run = run;
+        this.lock = lock;
+        this.made = made;
+    }
+
+    /** Whether the folder may be written to as the settings say; throws where it may not, and changes nothing. */
+    public static void check(RunConfig config, boolean resume) {
+        Path run = Path.of(config.get(Keys.OUTPUT));
+        if (Files.exists(run) && !Files.isDirectory(run)) {
+            throw config.wrong(Keys.OUTPUT, "is a file; name a folder that is not there yet");
+        }
+        try {
+            FolderLock.requireFree(run);
+        } catch (FileException busy) {
+            throw new TrainException(String.valueOf(busy.getMessage()), busy);
+        } catch (IOException failure) {
+            throw new TrainException(run + ": cannot be written: " + failure, failure);
+        }
+        boolean isRun = isRun(run);
+        if (!isRun && !foreign(run).isEmpty()) {
+            throw config.wrong(
+                    Keys.OUTPUT, "is not empty and not a run: it has " + foreign(run) + "; name another folder");
+        }
+        if (resume && !isRun) {
+            throw config.wrong(Keys.OUTPUT, "there is no run to resume; begin one without --resume");
+        }
+        if (!resume && hasBegun(run) && !config.get(Keys.OVERWRITE)) {
+            throw config.wrong(Keys.OUTPUT, "there is a run already; go on with --resume, or set output.overwrite");
+        }
+    }
+
+    /** Takes the folder for this process until it is closed. */
+    public static RunFolder claim(RunConfig config, boolean resume) {
+        check(config, resume);
+        Path run = Path.of(config.get(Keys.OUTPUT));
+        try {
+            List<Path> made = FolderLock.missing(run);
+            Files.createDirectories(run);
+            FolderLock lock = FolderLock.take(run, HOLDER);
+            try {
+                RunFolder folder = new RunFolder(run, lock, made);
+                folder.settle();
+                if (!resume && hasBegun(run)) {
+                    folder.setAside();
+                }
+                return folder;
+            } catch (IOException | RuntimeException failure) {
+                lock.close();
+                throw failure;
+            }
+        } catch (FileException busy) {
+            throw new TrainException(String.valueOf(busy.getMessage()), busy);
+        } catch (IOException failure) {
+            throw new TrainException(run + ": cannot be written: " + failure, failure);
+        }
+    }
+
+    /** A run of this program: one that has begun, or whose lock this verb took. */
+    private static boolean isRun(Path run) {
+        return hasBegun(run) || FolderLock.holder(run).startsWith(HOLDER);
+    }
+
+    private static boolean hasBegun(Path run) {
+        return Files.exists(run.resolve(MetricsLog.FILE))
+                || Files.isDirectory(run.resolve(ASIDE))
+                || hasCheckpoint(run);
+    }
+
+    /** One of ours: other programs call theirs the same. */
+    private static boolean hasCheckpoint(Path run) {
+        return new Checkpoints(run, Checkpoints.REAL, 1)
+                .all().stream()
+                        .anyMatch(each -> Checkpoints.isOne(each) || Files.exists(each.resolve(Checkpoints.STATE)));
+    }
+
+    /** The first names in a folder, other than a lock. */
+    private static String foreign(Path run) {
+        if (!Files.isDirectory(run)) {
+            return "";
+        }
+        try (Stream<Path> entries = Files.list(run)) {
+            List<String> names = entries.map(path -> path.getFileName().toString())
+                    .filter(name -> !name.equals(FolderLock.FILE))
+                    .sorted()
+                    .toList();
+            return names.stream().limit(3).collect(Collectors.joining(", ")) + (names.size() > 3 ? ", ..." : "");
+        } catch (IOException failure) {
+            throw new TrainException(run + ": cannot be read: " + failure, failure);
+        }
+    }
+
+    private void setAside() throws IOException {
+        Path aside = Files.createDirectories(run.resolve(ASIDE));
+        for (Path path : metricsFirst(run)) {
+            if (path.getFileName().toString().matches(OWN)) {
+                Files.move(path, aside.resolve(path.getFileName()), StandardCopyOption.ATOMIC_MOVE);
+            }
+        }
+    }
+
+    /** Removes an old run that was set aside when the new one has begun, and puts it back when it has not. */
+    public void settle() {
+        Path aside = run.resolve(ASIDE);
+        try {
+            if (Files.isDirectory(aside) && !Files.exists(run.resolve(MetricsLog.FILE))) {
+                for (Path path : metricsFirst(aside).reversed()) {
+                    Path back = run.resolve(path.getFileName());
+                    Checkpoints.remove(back);
+                    Files.move(path, back, StandardCopyOption.ATOMIC_MOVE);
+                }
+            }
+            Checkpoints.remove(aside);
+        } catch (IOException failure) {
+            throw new TrainException(aside + ": cannot be put back: " + failure, failure);
+        }
+    }
+
+    private static List<Path> metricsFirst(Path folder) throws IOException {
+        try (Stream<Path> entries = Files.list(folder)) {
+            return entries.sorted(Comparator.comparing(
+                            path -> !path.getFileName().toString().equals(MetricsLog.FILE)))
+                    .toList();
+        }
+    }
+
+    /** Removes what a run that did not begin has written: a base, and the settings. */
+    private void discard() throws IOException {
+        try (Stream<Path> entries = Files.list(run)) {
+            for (Path path : entries.toList()) {
+                String name = path.getFileName().toString();
+                if (name.equals(BASE) || name.equals(CONFIG) || name.startsWith(Checkpoints.PARTIAL)) {
+                    Checkpoints.remove(path);
+                }
+            }
+        }
+    }
+
+    @Override
+    public void close() {
+        try (lock) {
+            if (!Files.exists(run.resolve(MetricsLog.FILE)) && !hasCheckpoint(run)) {
+                discard();
+                lock.forget();
+            }
+            settle();
+            FolderLock.removeIfAlone(made);
+        } catch (IOException failure) {
+            throw new TrainException(run + ": cannot be given back: " + failure, failure);
+        }
+    }
+}

@@ -1,0 +1,76 @@
+package dev.starforge.train.corpus;
+
+import dev.starforge.data.Dataset;
+import dev.starforge.data.SampleOrigin;
+import dev.starforge.data.Split;
+import dev.starforge.data.TokenDocuments;
+import dev.starforge.tensor.Philox;
+import java.util.ArrayList;
+import java.util.BitSet;
+import java.util.Comparator;
+import java.util.HashSet;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Set;
+
+/**
+ * Which training documents a run reads that has time for some of them only: the newest. Half of the tokens go to files as
+ * they are now, which a dataset holds under its last training commit and which would crowd out everything else, and half to
+ * what the newest commits changed; what one half does not need the other gets. Within a commit a seed draws.
+ *
+ * @param documents those that were chosen
+ * @param tokens of them
+ * @param of tokens of all that could have been
+ * @param commits that they are of
+ * @param ofCommits commits that have documents
+ */
+public record RecencySampler(BitSet documents, long tokens, long of, int commits, int ofCommits) {
+    private static final String FILES = "files-";
+    private static final int SITE = 0x4e455753;
+
+    private record Dated(int document, boolean file, SampleOrigin origin, float draw) {}
+
+    /**
+     * Chooses.
+     *
+     * @param after documents of this time, in seconds since 1970, and older ones do not count
+     * @param most tokens, but for the last document; 0 is all
+     */
+    public static RecencySampler of(Dataset dataset, long after, long most, long seed) {
+        TokenDocuments documents = dataset.documents(Split.TRAIN);
+        List<Dated> all = new ArrayList<>();
+        long of = 0;
+        for (int d = 0; d < documents.count(); d++) {
+            SampleOrigin origin = dataset.origin(Split.TRAIN, d);
+            if (origin.time() > after) {
+                boolean file = most > 0 && documents.read(d).id().startsWith(FILES); // all are chosen otherwise
+                all.add(new Dated(d, file, origin, Philox.uniform(seed, SITE, d)));
+                of += documents.length(d);
+            }
+        }
+        all.sort(Comparator.comparingLong((Dated each) -> -each.origin().time()).thenComparingDouble(Dated::draw));
+        long room = most == 0 ? of : most;
+        Set<String> commits = new HashSet<>();
+        BitSet chosen = new BitSet();
+        Iterator<Dated> files = all.stream().filter(Dated::file).iterator();
+        Iterator<Dated> changes = all.stream().filter(each -> !each.file()).iterator();
+        long taken = take(files, room / 2, documents, chosen, commits);
+        taken += take(changes, room - taken, documents, chosen, commits);
+        taken += take(files, room - taken, documents, chosen, commits);
+        int ofCommits = (int)
+                all.stream().map(each -> each.origin().commit()).distinct().count();
+        return new RecencySampler(chosen, taken, of, commits.size(), ofCommits);
+    }
+
+    private static long take(
+            Iterator<Dated> newest, long most, TokenDocuments documents, BitSet chosen, Set<String> commits) {
+        long taken = 0;
+        while (taken < most && newest.hasNext()) {
+            Dated next = newest.next();
+            chosen.set(next.document());
+            commits.add(next.origin().commit());
+            taken += documents.length(next.document());
+        }
+        return taken;
+    }
+}

@@ -1,0 +1,201 @@
+package dev.starforge.train.eval;
+
+import dev.starforge.model.Model;
+import dev.starforge.tensor.Philox;
+import dev.starforge.text.ClosestName;
+import dev.starforge.text.TokenIdList;
+import dev.starforge.text.fim.FillInMiddle;
+import dev.starforge.text.tokenizer.HealedPrompt;
+import dev.starforge.text.tokenizer.Tokenizer;
+import dev.starforge.train.config.Keys;
+import dev.starforge.train.corpus.FimTokens;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.stream.IntStream;
+import tools.jackson.databind.node.ObjectNode;
+
+/**
+ * How well a model completes code: the next line from what is before it, and with fill-in-the-middle a line or a block from
+ * what is around it. Each completion is compared with the text that was there.
+ *
+ * @param exact 1 where the completion is the text, but for white space at its ends
+ * @param similarity 1 - edit distance / length of the longer
+ * @param identifiers F1 of the identifiers
+ */
+record CompletionEval(double[] exact, double[] similarity, double[] identifiers) {
+    private static final Pattern IDENTIFIER = Pattern.compile("[A-Za-z_][A-Za-z0-9_]*");
+
+    /** A place in a document: what is before, what is to be completed, what comes after. */
+    record Gap(String prefix, String middle, String suffix) {}
+
+    /** A text in reading order; places are between {@code from} and {@code to}. */
+    record Passage(String text, int from, int to) {}
+
+    /** What is asked for. */
+    enum Task {
+        NEXT_LINE("next_line", "next lines", 1, 64, false),
+        FIM_LINE("fim_line", "fill-in-the-middle lines", 1, 64, true),
+        FIM_BLOCK("fim_block", "fill-in-the-middle blocks", 4, 192, true);
+
+        final String field;
+        private final String title;
+        private final int lines;
+        private final int maxTokens;
+        private final boolean fim;
+
+        Task(String field, String title, int lines, int maxTokens, boolean fim) {
+            this.field = field;
+            this.title = title;
+            this.lines = lines;
+            this.maxTokens = maxTokens;
+            this.fim = fim;
+        }
+    }
+
+    /**
+     * The texts to complete lines in. A document with a gap becomes the file that it was cut from, and lines are taken from the
+     * gap, which is what a held-out commit wrote; where there are such documents, the others (commits) are left out.
+     */
+    static List<Passage> passages(List<int[]> documents, Tokenizer tokenizer, Optional<FimTokens> markers) {
+        List<Passage> cut = documents.stream()
+                .flatMap(ids -> markers.flatMap(known -> known.parts(ids)).stream())
+                .map(parts -> passage(parts, tokenizer))
+                .toList();
+        if (!cut.isEmpty()) {
+            return cut;
+        }
+        return documents.stream()
+                .map(ids -> tokenizer.decode(ids, true))
+                .map(text -> new Passage(text, 0, text.length()))
+                .toList();
+    }
+
+    private static Passage passage(FimTokens.Parts parts, Tokenizer tokenizer) {
+        TokenIdList ids = new TokenIdList();
+        ids.addAll(parts.prefix());
+        int from = tokenizer.decode(ids.toArray(), true).length();
+        ids.addAll(parts.middle());
+        int to = tokenizer.decode(ids.toArray(), true).length();
+        ids.addAll(parts.suffix());
+        return new Passage(tokenizer.decode(ids.toArray(), true), from, to);
+    }
+
+    /** Different places spread over the passages, the same for every model; none where the model has no tokens for the task. */
+    static List<Gap> gaps(Task task, List<Passage> passages, int samples, Optional<FimTokens> markers) {
+        if (task.fim && markers.isEmpty()) {
+            return List.of();
+        }
+        Set<Gap> gaps = new LinkedHashSet<>();
+        int lines = task.lines;
+        for (int attempt = 0; attempt < 20 * samples && gaps.size() < samples; attempt++) {
+            Passage passage = passages.get((int) (Philox.uniform(11, lines, attempt) * passages.size()));
+            String text = passage.text();
+            List<Integer> starts = new ArrayList<>();
+            for (int i = text.indexOf('\n'); i >= 0 && i + 1 < text.length(); i = text.indexOf('\n', i + 1)) {
+                starts.add(i + 1);
+            }
+            int[] places = IntStream.range(1, starts.size() - lines)
+                    .filter(k -> starts.get(k) >= passage.from() && starts.get(k + lines) <= passage.to())
+                    .toArray();
+            if (places.length < 1) {
+                continue;
+            }
+            int first = places[(int) (Philox.uniform(12, lines, attempt) * places.length)];
+            int from = starts.get(first);
+            int to = starts.get(first + lines) - 1;
+            String middle = text.substring(from, to);
+            if (middle.strip().length() >= 4 && middle.length() <= 100 * lines) {
+                gaps.add(new Gap(text.substring(0, from), middle, task.fim ? text.substring(to) : ""));
+            }
+        }
+        return List.copyOf(gaps);
+    }
+
+    /** Completes every gap; {@code name} is that of the model, for the progress. */
+    static CompletionEval of(Task task, List<Gap> gaps, String name, Model model, Evaluation.Setup setup) {
+        EvalProgress countdown =
+                new EvalProgress(name + ", " + task.title, "samples", gaps.size(), setup.nanoTime(), setup.progress());
+        int count = gaps.size();
+        CompletionEval all = new CompletionEval(new double[count], new double[count], new double[count]);
+        for (int i = 0; i < count; i++) {
+            String expected = gaps.get(i).middle();
+            String text = complete(task, gaps.get(i), model, setup);
+            all.exact[i] = text.strip().equals(expected.strip()) ? 1 : 0;
+            all.similarity[i] = similarity(text.strip(), expected.strip());
+            all.identifiers[i] = identifierF1(text, expected);
+            countdown.at(i + 1);
+        }
+        return all;
+    }
+
+    private static String complete(Task task, Gap gap, Model model, Evaluation.Setup setup) {
+        Tokenizer tokenizer = setup.tokenizer();
+        int context = Math.min(setup.config().get(Keys.CONTEXT), model.info().contextLength());
+        int maxTokens = Math.min(task.maxTokens, context / 4);
+        int room = context - maxTokens - 1;
+        HealedPrompt prompt = task.fim
+                ? HealedPrompt.asIs(FillInMiddle.of(tokenizer, setup.model())
+                        .window(gap.prefix(), "", gap.suffix(), List.of(), room, room)
+                        .prompt())
+                : tokenizer.heal(tokenizer.encodeEnd(gap.prefix(), room));
+        boolean line = task.lines == 1;
+        String text = setup.greedy(model, prompt, maxTokens, piece -> !line || piece.indexOf('\n') < 0)
+                .text();
+        int end = line ? text.indexOf('\n') : -1;
+        return end >= 0 ? text.substring(0, end) : text;
+    }
+
+    void report(ObjectNode column, Task task) {
+        if (exact.length == 0) {
+            column.putNull(task.field);
+            return;
+        }
+        ObjectNode node = column.putObject(task.field).put("samples", exact.length);
+        MetricEstimates.put(node, "exact_match", BootstrapInterval.mean(exact));
+        MetricEstimates.put(node, "edit_similarity", BootstrapInterval.mean(similarity));
+        MetricEstimates.put(node, "identifier_f1", BootstrapInterval.mean(identifiers));
+    }
+
+    /** The difference to the base, sample by sample. */
+    void compare(ObjectNode parent, Task task, CompletionEval base) {
+        if (exact.length > 0) {
+            ObjectNode node = parent.putObject(task.field);
+            MetricEstimates.put(node, "exact_match", BootstrapInterval.difference(exact, base.exact));
+            MetricEstimates.put(node, "edit_similarity", BootstrapInterval.difference(similarity, base.similarity));
+            MetricEstimates.put(node, "identifier_f1", BootstrapInterval.difference(identifiers, base.identifiers));
+        }
+    }
+
+    static double similarity(String a, String b) {
+        int longest = Math.max(a.length(), b.length());
+        return longest == 0 ? 1 : 1 - (double) ClosestName.distance(a, b) / longest;
+    }
+
+    static double identifierF1(String written, String expected) {
+        Map<String, Integer> ours = identifiers(written);
+        Map<String, Integer> theirs = identifiers(expected);
+        int common = 0;
+        for (Map.Entry<String, Integer> name : ours.entrySet()) {
+            common += Math.min(name.getValue(), theirs.getOrDefault(name.getKey(), 0));
+        }
+        int all = ours.values().stream().mapToInt(n -> n).sum()
+                + theirs.values().stream().mapToInt(n -> n).sum();
+        return all == 0 ? 1 : 2.0 * common / all;
+    }
+
+    private static Map<String, Integer> identifiers(String text) {
+        Map<String, Integer> names = new HashMap<>();
+        Matcher matcher = IDENTIFIER.matcher(text);
+        while (matcher.find()) {
+            names.merge(matcher.group(), 1, Integer::sum);
+        }
+        return names;
+    }
+}

@@ -1,0 +1,320 @@
+package dev.starforge.train.plan;
+
+import dev.starforge.model.Quantization;
+import dev.starforge.model.load.ModelSpec;
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.Fallback;
+import dev.starforge.tensor.device.Support;
+import dev.starforge.tensor.op.Fused;
+import dev.starforge.tensor.op.Plain;
+import dev.starforge.text.config.Key;
+import dev.starforge.train.TrainException;
+import dev.starforge.train.config.Keys;
+import dev.starforge.train.config.RunConfig;
+import dev.starforge.train.weights.ScratchModel;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import java.util.Optional;
+import java.util.Set;
+import java.util.function.Consumer;
+import java.util.stream.Collectors;
+
+/**
+ * The settings as a machine can obey them, and a table of what was changed and why. One set of settings serves every
+ * device; nothing is changed without a row that says so.
+ */
+public final class Adaptation {
+    private static final double USABLE = 0.9;
+    private static final int SMALLEST_CONTEXT = 128;
+
+    /** What the virtual machine itself takes of memory that the device shares. */
+    private static final long JAVA = 300L << 20;
+
+    private final MachineFacts machine;
+    private final RunConfig asked;
+    private final List<Row> rows = new ArrayList<>();
+    private RunConfig config;
+
+    /** One setting: what was asked, what is done, and why. */
+    public record Row(String key, String configured, String effective, String why) {}
+
+    private Adaptation(RunConfig config, MachineFacts machine) {
+        this.config = config;
+        this.asked = config;
+        this.machine = machine;
+    }
+
+    /**
+     * Adapts settings to a machine.
+     *
+     * @param blueprint of the model, for fitting batch and context into memory; without it they stay
+     * @param like a device to plan with
+     */
+    public static Adaptation of(RunConfig config, MachineFacts machine, Optional<ModelSpec> blueprint, Device like) {
+        Adaptation adaptation = fixed(config, machine, blueprint, like);
+        blueprint.ifPresent(model -> adaptation.memory(model, like));
+        return adaptation;
+    }
+
+    /** Adapts settings of a run that was fitted to memory when it began, or has nothing to fit. */
+    public static Adaptation fixed(RunConfig config, MachineFacts machine, Optional<ModelSpec> blueprint, Device like) {
+        Adaptation adaptation = new Adaptation(config, machine);
+        adaptation.model();
+        adaptation.base(blueprint, like);
+        adaptation.precision();
+        adaptation.attention();
+        adaptation.checkpointing();
+        return adaptation;
+    }
+
+    /**
+     * Adapts settings for evaluation, where nothing is fitted. A base is quantized where the settings say so themselves, and
+     * else as the adapter that is evaluated was trained on it.
+     */
+    public static Adaptation forEvaluation(
+            RunConfig config,
+            MachineFacts machine,
+            Optional<ModelSpec> blueprint,
+            Device like,
+            Quantization trainedOn) {
+        boolean asked = config.isSet(Keys.FOUR_BIT) || config.isSet(Keys.EIGHT_BIT);
+        return fixed(asked ? config : config.quantizedAs(trainedOn), machine, blueprint, like);
+    }
+
+    public RunConfig config() {
+        return config;
+    }
+
+    public List<Row> rows() {
+        return List.copyOf(rows);
+    }
+
+    /** Bytes to plan with. */
+    public long budget() {
+        double limit = config.get(Keys.MEMORY_LIMIT) * (1L << 30);
+        long free = machine.freeBytes() - (machine.kind().equals("cuda") ? 0 : JAVA);
+        return limit > 0 ? (long) Math.min(limit, free) : free;
+    }
+
+    /** How the run keeps and computes numbers. */
+    public Precision precisionOfRun() {
+        return config.precision();
+    }
+
+    /** Which kernels may be left to their definitions. */
+    public Fallback fallback(Consumer<String> log) {
+        return config.get(Keys.ATTENTION).equals("plain")
+                ? new Fallback(true, Set.of(Fused.Attention.class, Fused.AttentionGrad.class), log)
+                : new Fallback(true, Set.of(), log);
+    }
+
+    private <T> void change(Key<T> key, T value, String why) {
+        T before = config.get(key);
+        if (!before.equals(value)) {
+            boolean fitted = key.form() == Key.Form.FITTED && !asked.isSet(key);
+            rows.add(new Row(key.path(), fitted ? "auto" : String.valueOf(before), String.valueOf(value), why));
+            config = config.with(key, value);
+        }
+    }
+
+    /** Shows a setting that stays, because its reason is worth knowing. */
+    private void keep(Key<?> key, String why) {
+        String value = String.valueOf(config.get(key));
+        rows.add(new Row(key.path(), value, value, why));
+    }
+
+    private void model() {
+        if (config.get(Keys.MODEL).equals(ScratchModel.NAME)) {
+            if (config.isSet(Keys.LORA) && config.get(Keys.LORA)) {
+                throw config.wrong(Keys.LORA, "a new model has no weights yet that an adapter could update");
+            }
+            change(Keys.LORA, false, "a new model: every weight is trained");
+        }
+        if (!config.get(Keys.LORA)) {
+            String why = "every weight is trained, in float32";
+            withoutQuantization(why, why + "; a quantized one cannot be");
+            change(Keys.DTYPE, "fp32", why);
+            return;
+        }
+        if (config.get(Keys.FOUR_BIT) && config.get(Keys.EIGHT_BIT)) {
+            change(Keys.FOUR_BIT, false, "load_in_8bit goes before it");
+        }
+        if (config.get(Keys.FOUR_BIT)
+                && machine.kind().equals("metal")
+                && config.get(Keys.METAL_STORAGE).equals("int8")) {
+            String why = "on Metal load_in_4bit means int8 groups; see quantization.metal_storage";
+            change(Keys.FOUR_BIT, false, why);
+            change(Keys.EIGHT_BIT, true, why);
+        }
+        if (config.get(Keys.DTYPE).equals("auto")) {
+            change(
+                    Keys.DTYPE,
+                    machine.computes().contains(DType.BF16) ? "bf16" : "fp16",
+                    "half the memory, and " + declared());
+        }
+    }
+
+    /** Turns quantization off where it is on by default; where somebody asked for it, that is refused. */
+    private void withoutQuantization(String why, String refusal) {
+        for (Key<Boolean> key : List.of(Keys.FOUR_BIT, Keys.EIGHT_BIT)) {
+            if (config.get(key) && asked.isSet(key)) {
+                throw config.wrong(key, refusal + "; set it to false");
+            }
+            change(key, false, why);
+        }
+    }
+
+    /** What the base is quantized to: as its file has it, as the device can compute with it, and as is set. */
+    private void base(Optional<ModelSpec> blueprint, Device like) {
+        Set<DType> stored = blueprint.map(ModelSpec::quantized).orElse(Set.of());
+        if (config.get(Keys.LORA) && !stored.isEmpty()) {
+            String types = stored.stream().map(DType::name).collect(Collectors.joining(", "));
+            withoutQuantization(
+                    "the base is quantized already (" + types + "): it is trained on as it is stored",
+                    "the base is quantized already (" + types + ")");
+            return;
+        }
+        Quantization quantization = config.quantization();
+        if (quantization.equals(Quantization.NONE)) {
+            return;
+        }
+        if (!computesWith(quantization.storage(), like)) {
+            String why = "this build has no kernels for weights of " + quantization.storage() + " on " + like.name();
+            withoutQuantization(why, why);
+            return;
+        }
+        keep(
+                config.get(Keys.EIGHT_BIT) ? Keys.EIGHT_BIT : Keys.FOUR_BIT,
+                "the matrices of the blocks are " + quantization + ", other ones " + config.get(Keys.DTYPE));
+    }
+
+    /** Forward and backward. */
+    private static boolean computesWith(DType type, Device like) {
+        long width = type.blockElements();
+        Spec weight = new Spec(type, Shape.of(width, width));
+        return like.supports(new Plain.MatMul(false, true), Spec.f32(1, width), weight) == Support.NATIVE
+                && like.supports(new Plain.MatMul(false, false), Spec.f32(1, width), weight) == Support.NATIVE;
+    }
+
+    /** What the device says it computes in. */
+    private String declared() {
+        return machine.kind() + " computes in "
+                + machine.computes().stream().map(DType::name).collect(Collectors.joining(", "));
+    }
+
+    /** Rounding activations to 16 bits is for devices that are faster so; what somebody asked for is obeyed or refused. */
+    private void precision() {
+        if (machine.kind().equals("metal") && !config.get(Keys.METAL_PRECISION).equals("auto")) {
+            change(Keys.MIXED, config.get(Keys.METAL_PRECISION), "device.metal_precision");
+        }
+        if (config.get(Keys.MIXED).equals("auto")) {
+            DType fastest = machine.computes().getFirst();
+            change(
+                    Keys.MIXED,
+                    fastest == DType.F32 ? "no" : name(fastest),
+                    declared() + ": " + (fastest == DType.F32 ? "float32 is fastest" : "the first is fastest"));
+            return;
+        }
+        if (!machine.computes().contains(RunConfig.type(config.get(Keys.MIXED)))) {
+            throw config.wrong(Keys.MIXED, declared() + "; auto takes the fastest of these");
+        }
+    }
+
+    private static String name(DType type) {
+        return type == DType.BF16 ? "bf16" : "fp16";
+    }
+
+    private void attention() {
+        if (config.get(Keys.ATTENTION).equals("auto")) {
+            rows.add(new Row(Keys.ATTENTION.path(), "auto", machine.attention(), machine.attentionReason()));
+            return;
+        }
+        if (config.get(Keys.ATTENTION).equals("flash") && !machine.attention().equals("flash")) {
+            throw config.wrong(
+                    Keys.ATTENTION,
+                    machine.name() + " has no such kernel (" + machine.attentionReason() + "); auto takes "
+                            + machine.attention());
+        }
+        keep(Keys.ATTENTION, "as set");
+    }
+
+    private void checkpointing() {
+        if (machine.kind().equals("metal") && config.get(Keys.CHECKPOINTING).equals("auto")) {
+            change(Keys.CHECKPOINTING, "true", "memory is shared with the system");
+        }
+    }
+
+    /**
+     * Halves the batch, and then the context, until the plan fits; where nobody set a batch, a GPU's doubles while it fits. A
+     * step keeps its sequences.
+     */
+    private void memory(ModelSpec blueprint, Device like) {
+        long budget = (long) (USABLE * budget());
+        int batch = config.get(Keys.BATCH);
+        int context = config.get(Keys.CONTEXT);
+        MemoryPlan plan = plan(blueprint, batch, context, like);
+        if (config.get(Keys.CHECKPOINTING).equals("auto")) {
+            String why = "fits without";
+            for (String more : List.of("selective", "true")) {
+                if (plan.total() > budget) {
+                    config = config.with(Keys.CHECKPOINTING, more);
+                    plan = plan(blueprint, batch, context, like);
+                    why = "does not fit with less";
+                }
+            }
+            String least = config.get(Keys.CHECKPOINTING);
+            config = config.with(Keys.CHECKPOINTING, "auto");
+            change(Keys.CHECKPOINTING, least.equals("auto") ? "false" : least, why);
+        }
+        while (plan.total() > budget && (batch > 1 || context > SMALLEST_CONTEXT)) {
+            if (batch > 1) {
+                batch = (batch + 1) / 2;
+            } else {
+                context /= 2;
+            }
+            plan = plan(blueprint, batch, context, like);
+        }
+        if (growsBatch()) {
+            int sequences = config.get(Keys.BATCH) * config.get(Keys.ACCUMULATION);
+            while (sequences % (2 * batch) == 0
+                    && plan(blueprint, 2 * batch, context, like).total() <= budget) {
+                batch *= 2;
+                plan = plan(blueprint, batch, context, like);
+            }
+        }
+        String why = String.format(
+                Locale.ROOT, "plan %.2f GiB of %.2f GiB that may be used", plan.total() / 0x1p30, budget / 0x1p30);
+        if (plan.total() > budget) {
+            throw new TrainException(machine.name() + ": one sequence of " + context + " tokens needs "
+                    + (plan.total() >> 20) + " MiB, " + (budget >> 20) + " MiB may be used: a smaller model, "
+                    + "quantization.load_in_4bit, a lower lora_rank or a device with more memory would do");
+        }
+        int asked = config.get(Keys.BATCH);
+        if (batch != asked) {
+            change(
+                    Keys.ACCUMULATION,
+                    (config.get(Keys.ACCUMULATION) * asked + batch - 1) / batch,
+                    "a step keeps its sequences");
+        }
+        change(Keys.BATCH, batch, why);
+        change(Keys.CONTEXT, context, why);
+        if (batch == asked) {
+            keep(Keys.BATCH, why);
+        }
+        config = config.with(Keys.BATCH, batch).with(Keys.CONTEXT, context); // what was auto is a number now
+    }
+
+    /** More sequences at a time fill a GPU; a CPU computes no faster, and its memory is everybody's. */
+    private boolean growsBatch() {
+        return !asked.isSet(Keys.BATCH) && List.of("cuda", "metal").contains(machine.kind());
+    }
+
+    private MemoryPlan plan(ModelSpec blueprint, int batch, int context, Device like) {
+        return MemoryPlan.of(blueprint, config, batch, context, like);
+    }
+}

@@ -1,0 +1,57 @@
+package dev.starforge.train.run;
+
+import dev.starforge.train.corpus.Corpus;
+import dev.starforge.train.corpus.TrainingExample;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.function.Supplier;
+
+/**
+ * Reads sequences ahead of the step that needs them: on threads of its own, or with none on the thread that asks. It computes
+ * nothing of the model, and who reads what changes no example.
+ */
+final class DataLoader implements AutoCloseable {
+    private final Corpus corpus;
+    private final Optional<ExecutorService> threads;
+
+    /** @param threads 0 is the thread that asks */
+    DataLoader(Corpus corpus, int threads) {
+        this.corpus = corpus;
+        this.threads = threads == 0
+                ? Optional.empty()
+                : Optional.of(Executors.newFixedThreadPool(
+                        threads, Thread.ofPlatform().name("loader ", 0).daemon().factory()));
+    }
+
+    /** Begins to read; what comes back waits for the rest. */
+    Supplier<List<List<TrainingExample>>> read(List<List<Integer>> sequences, int epoch) {
+        if (threads.isEmpty()) {
+            List<List<TrainingExample>> examples =
+                    sequences.stream().map(each -> corpus.read(each, epoch)).toList();
+            return () -> examples;
+        }
+        ExecutorService loaders = threads.get();
+        List<CompletableFuture<List<TrainingExample>>> begun = sequences.stream()
+                .map(each -> CompletableFuture.supplyAsync(() -> corpus.read(each, epoch), loaders))
+                .toList();
+        return () -> begun.stream().map(DataLoader::whenRead).toList();
+    }
+
+    private static List<TrainingExample> whenRead(CompletableFuture<List<TrainingExample>> reading) {
+        try {
+            return reading.join();
+        } catch (CompletionException failure) {
+            throw failure.getCause() instanceof RuntimeException itself ? itself : failure;
+        }
+    }
+
+    /** Waits for what is being read: whoever closes the corpus after this closes it under nobody. */
+    @Override
+    public void close() {
+        threads.ifPresent(ExecutorService::close);
+    }
+}

@@ -1,0 +1,88 @@
+package dev.starforge.train.run;
+
+import dev.starforge.data.TokenDocument;
+import dev.starforge.data.TokenDocuments;
+import dev.starforge.model.Model;
+import dev.starforge.model.generate.Generator;
+import dev.starforge.text.json.Jackson;
+import dev.starforge.text.tokenizer.Tokenizer;
+import dev.starforge.train.checkpoint.Checkpoints;
+import dev.starforge.train.config.Keys;
+import dev.starforge.train.config.RunConfig;
+import dev.starforge.train.corpus.DocumentSources;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.function.BooleanSupplier;
+import tools.jackson.databind.node.ArrayNode;
+import tools.jackson.databind.node.ObjectNode;
+
+/** Beginnings of held-out documents and what the model writes after them, before and after training: {@code samples.json}. */
+final class GenerationSamples {
+    static final String FILE = "samples.json";
+    private static final int PROMPT = 64;
+    private static final int WRITTEN = 48;
+
+    private final Path file;
+    private final TrainRun.Setup setup;
+    private final Model model;
+    private final List<int[]> prompts = new ArrayList<>();
+
+    GenerationSamples(Path run, RunConfig config, TrainRun.Setup setup, Model model, DocumentSources sources) {
+        this.file = run.resolve(FILE);
+        this.setup = setup;
+        this.model = model;
+        TokenDocuments documents = sources.validation().count() > 0 ? sources.validation() : sources.train();
+        int wanted = setup.tokenizer().isPresent() ? config.get(Keys.SAMPLES) : 0;
+        int room = Math.min(PROMPT, model.info().contextLength() - WRITTEN - 1);
+        for (int d = 0; d < documents.count() && prompts.size() < wanted; d++) {
+            if (documents.length(d) >= 16 && room >= 8) {
+                TokenDocument read = documents.read(d);
+                prompts.add(Arrays.copyOf(read.ids(), Math.min(room, read.ids().length / 2)));
+            }
+        }
+    }
+
+    /** False when it was stopped, and nothing was written. */
+    boolean before(BooleanSupplier stopping) {
+        return write("before", stopping);
+    }
+
+    boolean after(BooleanSupplier stopping) {
+        return write("after", stopping);
+    }
+
+    private boolean write(String when, BooleanSupplier stopping) {
+        if (prompts.isEmpty()) {
+            return true;
+        }
+        Tokenizer tokenizer = setup.tokenizer().orElseThrow();
+        ObjectNode root = Files.exists(file) ? (ObjectNode) Jackson.JSON.readTree(file) : Jackson.object();
+        ArrayNode list = root.has("samples") ? (ArrayNode) root.get("samples") : root.putArray("samples");
+        for (int i = 0; i < prompts.size(); i++) {
+            ObjectNode sample = i < list.size() ? (ObjectNode) list.get(i) : list.addObject();
+            sample.put("prompt", tokenizer.decode(prompts.get(i), false));
+            sample.put(when, tokenizer.decode(written(prompts.get(i), stopping), false));
+            if (stopping.getAsBoolean()) {
+                return false;
+            }
+        }
+        Checkpoints.writeWhole(file, Jackson.indented(root) + "\n");
+        return true;
+    }
+
+    private int[] written(int[] prompt, BooleanSupplier stopping) {
+        int[] ids = new int[WRITTEN];
+        int[] at = {0};
+        try (Generator generator = new Generator(
+                model, setup.device(), setup.precision(), setup.fallback(), prompt.length + WRITTEN + 1)) {
+            generator.greedy(prompt, WRITTEN, id -> {
+                ids[at[0]++] = id;
+                return !stopping.getAsBoolean();
+            });
+        }
+        return Arrays.copyOf(ids, at[0]);
+    }
+}

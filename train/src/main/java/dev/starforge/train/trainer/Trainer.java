@@ -1,0 +1,457 @@
+package dev.starforge.train.trainer;
+
+import dev.starforge.model.KvCache;
+import dev.starforge.model.Model;
+import dev.starforge.tensor.Memory;
+import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.ShapeException;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.DeviceException;
+import dev.starforge.tensor.device.EagerOps;
+import dev.starforge.tensor.device.Fallback;
+import dev.starforge.tensor.device.MemoryException;
+import dev.starforge.tensor.device.NullOps;
+import dev.starforge.tensor.op.Checkpointing;
+import dev.starforge.tensor.op.Fused;
+import dev.starforge.tensor.op.Ops;
+import dev.starforge.tensor.op.Plain;
+import dev.starforge.tensor.op.Tape;
+import dev.starforge.tensor.op.Training;
+import dev.starforge.train.corpus.TrainingExample;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.HashSet;
+import java.util.IdentityHashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.stream.Stream;
+
+/**
+ * Moves parameters, an adapter's or a whole model's, against the loss of examples; everything else stays as it is. The loss
+ * of a step is the mean over all of its target tokens, however they are spread over micro-batches. Examples are packed:
+ * they lie end to end and do not see each other.
+ *
+ * <p>Logits are never there for all tokens: the product with the vocabulary, its loss and its gradient are computed some
+ * rows at a time, at once, since the gradient of a mean is known before the rest of the mean is.
+ */
+public final class Trainer implements AutoCloseable {
+    private static final int LOGITS = 1 << 25;
+
+    private final Model model;
+    private final Device device;
+    private final Precision precision;
+    private final Fallback fallback;
+    private final TrainerSettings settings;
+    private final int logits;
+    private final Map<String, Tensor> parameters;
+    private final Set<Tensor> headParameters;
+    private final Optimizer optimizer;
+    private Scope step;
+    private EagerOps ops;
+    private final LossScale lossScale;
+    private int hiddenSize;
+
+    /**
+     * What a step found before it moved anything.
+     *
+     * @param loss the mean over all target tokens
+     * @param gradientNorm before clipping
+     * @param targets how many predictions counted
+     * @param moved false when loss or gradient was not finite, and nothing was changed
+     * @param scaledDown whether that was for the loss being scaled too much, which has been changed
+     */
+    public record Report(double loss, double gradientNorm, long targets, boolean moved, boolean scaledDown) {}
+
+    public Trainer(
+            Model model,
+            Map<String, Tensor> parameters,
+            Device device,
+            Precision precision,
+            Fallback fallback,
+            TrainerSettings settings) {
+        this(model, parameters, device, precision, fallback, settings, LOGITS);
+    }
+
+    /** With at most {@code logits} numbers of logits at one time, but for 64 rows. */
+    Trainer(
+            Model model,
+            Map<String, Tensor> parameters,
+            Device device,
+            Precision precision,
+            Fallback fallback,
+            TrainerSettings settings,
+            int logits) {
+        this.logits = logits;
+        this.model = model;
+        this.device = device;
+        this.precision = precision;
+        this.fallback = fallback;
+        this.settings = settings;
+        this.lossScale = settings.scaled() ? LossScale.dynamic() : LossScale.none();
+        this.parameters = new LinkedHashMap<>(parameters);
+        this.headParameters = usedByHead();
+        optimizer = new Optimizer(this.parameters, device, settings);
+        step = new Scope(device);
+        ops = device.ops(step, precision, fallback);
+    }
+
+    /** The parameters that the product with the vocabulary reads, found by running it with shapes alone. */
+    private Set<Tensor> usedByHead() {
+        Set<Tensor> used = new HashSet<>();
+        Ops shapes = new NullOps(device, precision, fallback);
+        hiddenSize = Math.toIntExact(shapes.scope()
+                .within(() -> hidden(
+                        shapes,
+                        TrainBatch.of(model, shapes.scope(), List.of(new TrainingExample(new int[1], new int[1])), 1)))
+                .dim(1));
+        Ops recording = new RecordingOps(shapes, used);
+        model.logits(recording, shapes.run(new Plain.Fill(Spec.f32(1, hiddenSize), 0)));
+        used.retainAll(Set.copyOf(parameters.values()));
+        return used;
+    }
+
+    /** One optimizer step over examples that fit one batch. */
+    public Report step(List<TrainingExample> examples, double learningRate) {
+        return step(List.of(examples), learningRate, optimizer.updates());
+    }
+
+    /**
+     * One optimizer step over micro-batches.
+     *
+     * @param number of the step, which its noise depends on
+     * @throws MemoryException when the device has not enough; nothing has changed then
+     */
+    public Report step(List<List<TrainingExample>> batches, double learningRate, long number) {
+        return start(batches, learningRate, number).report();
+    }
+
+    /** The same, of which nobody has waited for the result: meanwhile the host may do something else. */
+    public Started start(List<List<TrainingExample>> batches, double learningRate, long number) {
+        step.mark();
+        try {
+            return launch(batches, learningRate, number);
+        } catch (MemoryException full) {
+            step.close(); // a tape that did not run backward still holds tensors
+            step = new Scope(device);
+            ops = device.ops(step, precision, fallback);
+            throw full;
+        } catch (RuntimeException | Error failure) {
+            step.release();
+            throw failure;
+        }
+    }
+
+    private Started launch(List<List<TrainingExample>> batches, double learningRate, long number) {
+        double scale = lossScale.value();
+        double divisor = divisor(batches) / scale;
+        Tensor found = step.within(() -> {
+            List<Tensor> losses = new ArrayList<>();
+            List<Tensor> gradients = new ArrayList<>();
+            for (List<TrainingExample> batch : batches) {
+                Tensor[] results = step.within(() -> {
+                    Pass pass = backward(ops, batch, divisor, number, settings.checkpointing());
+                    Tensor[] sums = gradients.isEmpty() ? own(pass.gradients()) : sum(gradients, pass.gradients());
+                    return Stream.concat(Stream.of(pass.losses()), Stream.of(sums))
+                            .toArray(Tensor[]::new);
+                });
+                losses.add(results[0]);
+                gradients.addAll(List.of(results).subList(1, results.length));
+            }
+            Tensor parts = concat(ops, losses);
+            Tensor norm = Optimizer.norm(ops, gradients, parts, scale);
+            Tensor all = ops.run(new Plain.Concat(), parts, norm); // before anything moves: memory may end here
+            update(gradients, norm, scale, learningRate);
+            return all;
+        });
+        long targets = batches.stream()
+                .flatMap(List::stream)
+                .mapToLong(TrainingExample::targets)
+                .sum();
+        return new Started(found, scale, targets);
+    }
+
+    /** The weights may have moved in part by the time that memory ends: a step that fails here is not to be tried again. */
+    private void update(List<Tensor> gradients, Tensor norm, double scale, double learningRate) {
+        try {
+            optimizer.update(ops, gradients, norm, scale, learningRate);
+        } catch (MemoryException full) {
+            throw new DeviceException("update of the weights: " + full.getMessage(), full);
+        }
+    }
+
+    /** A step that the device has been asked for; its report is due before anything else is asked. */
+    public final class Started {
+        private final Tensor found; // the parts of the loss, then the norm
+        private final double scale;
+        private final long targets;
+
+        private Started(Tensor found, double scale, long targets) {
+            this.found = found;
+            this.scale = scale;
+            this.targets = targets;
+        }
+
+        /** Waits, and reads what a step reads of the device, all at once. */
+        public Report report() {
+            float[] values = device.floats(found);
+            step.release();
+            double loss = 0;
+            for (int i = 0; i < values.length - 1; i++) {
+                loss += values[i] / scale;
+            }
+            float norm = values[values.length - 1];
+            boolean finite = Float.isFinite(norm);
+            if (finite) {
+                optimizer.restore(optimizer.updates() + 1);
+            }
+            boolean scaledDown = lossScale.after(Double.isFinite(loss), finite);
+            return new Report(loss, norm, targets, finite, scaledDown);
+        }
+    }
+
+    /** Gradients that may be added to: none shares its memory with another. */
+    private Tensor[] own(List<Tensor> gradients) {
+        Map<Memory, Set<Long>> taken = new IdentityHashMap<>();
+        return gradients.stream()
+                .map(gradient -> taken.computeIfAbsent(gradient.memory(), memory -> new HashSet<>())
+                                .add(gradient.offset())
+                        ? gradient
+                        : ops.scale(gradient, 1))
+                .toArray(Tensor[]::new);
+    }
+
+    /** Adds to the gradients of the batches before; nothing new is kept. */
+    private Tensor[] sum(List<Tensor> sums, List<Tensor> gradients) {
+        for (int i = 0; i < gradients.size(); i++) {
+            ops.runAll(new Training.Accumulate(), sums.get(i), gradients.get(i));
+        }
+        return new Tensor[0];
+    }
+
+    /** The sum of all weights: what makes the loss of a step a mean. */
+    private static double divisor(List<List<TrainingExample>> batches) {
+        double sum = 0;
+        for (List<TrainingExample> batch : batches) {
+            for (TrainingExample example : batch) {
+                sum += (double) example.weight() * example.targets();
+            }
+        }
+        if (!(sum > 0)) {
+            throw new ShapeException(
+                    "loss: none of " + batches.stream().mapToInt(List::size).sum() + " examples has a target token");
+        }
+        return sum;
+    }
+
+    /** The mean loss of examples, with nothing recorded and nothing moved. */
+    public double loss(List<TrainingExample> examples) {
+        double divisor = divisor(List.of(examples));
+        return step.within(() -> {
+            double sum = 0;
+            for (float part : losses(examples, divisor)) {
+                sum += part;
+            }
+            return sum;
+        });
+    }
+
+    /** The loss of every token, in nats: that of predicting it, 0 where it does not count. Example after example. */
+    public List<float[]> tokenLosses(List<TrainingExample> examples) {
+        float[] all = step.within(() -> losses(examples, 1));
+        List<float[]> each = new ArrayList<>();
+        int at = 0;
+        for (TrainingExample example : examples) {
+            float[] own = new float[example.ids().length];
+            for (int i = 1; i < own.length; i++) {
+                own[i] = all[at + i - 1] / example.weight();
+            }
+            at += own.length;
+            each.add(own);
+        }
+        return each;
+    }
+
+    private float[] losses(List<TrainingExample> examples, double divisor) {
+        TrainBatch batch = TrainBatch.of(model, step, examples, divisor);
+        Tensor hidden = step.within(() -> hidden(ops, batch));
+        float[] losses = new float[Math.toIntExact(hidden.dim(0))];
+        int rows = rows();
+        for (int from = 0; from < losses.length; from += rows) {
+            int begin = from;
+            int count = Math.min(rows, losses.length - from);
+            float[] part = step.within(() -> device.floats(ops.runAll(
+                            new Fused.CrossEntropy(),
+                            model.logits(ops, part(hidden, begin, count)),
+                            part(batch.labels(), begin, count),
+                            part(batch.weights(), begin, count))[0]));
+            System.arraycopy(part, 0, losses, from, count);
+        }
+        return losses;
+    }
+
+    /** The gradient of every parameter by name, with nothing moved. */
+    public Map<String, float[]> gradients(List<TrainingExample> examples) {
+        return step.within(() -> {
+            List<Tensor> gradients = backward(ops, examples, divisor(List.of(examples)), 0, settings.checkpointing())
+                    .gradients();
+            Map<String, float[]> byName = new LinkedHashMap<>();
+            for (String name : parameters.keySet()) {
+                byName.put(name, device.floats(gradients.get(byName.size())));
+            }
+            return byName;
+        });
+    }
+
+    /** The same with checkpointing as it is set. */
+    public NullOps.Plan plan(List<TrainingExample> examples) {
+        return plan(examples, settings.checkpointing());
+    }
+
+    /** Of sequences that fill the context. */
+    public NullOps.Plan plan(int sequences, int context, Checkpointing checkpointing) {
+        return plan(
+                Collections.nCopies(sequences, new TrainingExample(new int[context], new int[context])), checkpointing);
+    }
+
+    /** What a step with these examples as one batch would take beyond the weights and the optimizer's state. */
+    public NullOps.Plan plan(List<TrainingExample> examples, Checkpointing checkpointing) {
+        NullOps plan = new NullOps(device, precision, fallback);
+        plan.scope().within(() -> {
+            Pass pass = backward(plan, examples, 1, 0, checkpointing);
+            Tensor norm = Optimizer.norm(plan, pass.gradients(), pass.losses(), lossScale.value());
+            optimizer.update(plan, pass.gradients(), norm, lossScale.value(), 0);
+            return norm;
+        });
+        return plan.plan();
+    }
+
+    /** Bytes of the parameters' optimizer state. */
+    public long stateBytes() {
+        return optimizer.stateBytes();
+    }
+
+    /** How often each operation ran as its expansion. */
+    public Map<String, Long> fallbacks() {
+        return ops.fallbacks();
+    }
+
+    /** The most bytes of tensors that steps so far had alive at one time. */
+    public long peakBytes() {
+        return step.peakBytes();
+    }
+
+    /** Bytes of optimizer state and of steps, as taken from the device. */
+    public long reservedBytes() {
+        return optimizer.reservedBytes() + step.reservedBytes();
+    }
+
+    public Map<String, Tensor> parameters() {
+        return parameters;
+    }
+
+    /** The optimizer's state by name: what must be saved and restored, besides {@link #updates}. */
+    public Map<String, Tensor> state() {
+        return optimizer.state();
+    }
+
+    /** How often parameters were moved. */
+    public int updates() {
+        return optimizer.updates();
+    }
+
+    public void restore(int updates) {
+        optimizer.restore(updates);
+    }
+
+    public LossScale lossScale() {
+        return lossScale;
+    }
+
+    /** The parts that the loss is the sum of, as [n], and the gradients of the parameters. */
+    private record Pass(Tensor losses, List<Tensor> gradients) {}
+
+    private static Tensor concat(Ops ops, List<Tensor> parts) {
+        return parts.size() == 1 ? parts.getFirst() : ops.run(new Plain.Concat(), parts.toArray(Tensor[]::new));
+    }
+
+    /**
+     * Forward and backward of one batch. The tape goes to the last hidden state; from there on each piece of rows has a
+     * tape of its own, which runs backward at once.
+     */
+    private Pass backward(
+            Ops ops, List<TrainingExample> examples, double divisor, long number, Checkpointing checkpointing) {
+        Scope scope = ops.scope();
+        TrainBatch batch = TrainBatch.of(model, scope, examples, divisor);
+        List<Tensor> all = List.copyOf(parameters.values());
+        List<Tensor> headOnly = all.stream().filter(headParameters::contains).toList();
+        Tape tape = new Tape(ops, all, checkpointing);
+        Ops noisy = settings.dropout() == 0 && settings.neftune() == 0
+                ? tape
+                : new NeftuneOps(tape, batch.noise(tape.scope(), settings, hiddenSize, number));
+        Tensor hidden = scope.within(() -> hidden(noisy, batch));
+        int count = Math.toIntExact(hidden.dim(0));
+        int rows = rows();
+        List<Tensor> losses = new ArrayList<>();
+        List<Tensor> pieces = new ArrayList<>();
+        List<Tensor> headGradients = new ArrayList<>();
+        for (int from = 0; from < count; from += rows) {
+            int begin = from;
+            int size = Math.min(rows, count - from);
+            Tensor[] results = scope.within(() -> {
+                Tensor leaf = part(hidden, begin, size);
+                List<Tensor> leaves = new ArrayList<>(List.of(leaf));
+                leaves.addAll(headOnly);
+                Tape head = new Tape(ops, leaves, Checkpointing.OFF);
+                Tensor loss = head.crossEntropy(
+                        model.logits(head, leaf),
+                        part(batch.labels(), begin, size),
+                        part(batch.weights(), begin, size));
+                List<Tensor> kept = new ArrayList<>(List.of(loss));
+                kept.addAll(head.backward(loss));
+                return kept.toArray(Tensor[]::new);
+            });
+            losses.add(results[0]);
+            pieces.add(results[1]);
+            for (int i = 0; i < headOnly.size(); i++) {
+                if (begin == 0) {
+                    headGradients.add(results[2 + i]);
+                } else {
+                    ops.runAll(new Training.Accumulate(), headGradients.get(i), results[2 + i]);
+                }
+            }
+        }
+        List<Tensor> gradients = new ArrayList<>(tape.backward(hidden, concat(ops, pieces)));
+        for (int i = 0; i < headOnly.size(); i++) {
+            int at = all.indexOf(headOnly.get(i));
+            gradients.set(at, ops.add(gradients.get(at), headGradients.get(i)));
+        }
+        return new Pass(concat(ops, losses), gradients);
+    }
+
+    private Tensor hidden(Ops ops, TrainBatch batch) {
+        return model.hiddenStates(ops, batch.batch(), KvCache.NONE);
+    }
+
+    /** How many rows of logits are there at one time. */
+    private int rows() {
+        int vocabulary = model.info().vocabSize();
+        return Math.max(64, logits / vocabulary / 64 * 64);
+    }
+
+    /** Rows of a matrix, or elements of a vector, as a tensor of their own that shares the memory. */
+    private static Tensor part(Tensor x, long from, long count) {
+        long width = x.shape().rank() == 1 ? 1 : x.dim(1);
+        return x.view(from * width, x.shape().withFirst(count));
+    }
+
+    @Override
+    public void close() {
+        step.close();
+        optimizer.close();
+    }
+}

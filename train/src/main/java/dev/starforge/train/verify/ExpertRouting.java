@@ -1,0 +1,101 @@
+package dev.starforge.train.verify;
+
+import dev.starforge.tensor.Precision;
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.Shape;
+import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.op.Op;
+import dev.starforge.tensor.op.Ops;
+import dev.starforge.tensor.op.Routing;
+import java.util.ArrayDeque;
+import java.util.Arrays;
+import java.util.Deque;
+import java.util.function.BiFunction;
+
+/**
+ * The experts that tokens go to, noted in one run and taken in another. In 16 bits a token whose two best experts are nearly
+ * tied may go to the other one, and its logits are then those of another function: what is left to compare is the arithmetic
+ * with the same experts, and how often others would have been chosen.
+ */
+final class ExpertRouting {
+    private final Device device;
+    private final Deque<int[]> chosen = new ArrayDeque<>();
+    private int rows;
+    private int rerouted;
+
+    ExpertRouting(Device device) {
+        this.device = device;
+    }
+
+    /** Notes what is chosen. */
+    Ops noting(Ops ops) {
+        return new RoutedOps(ops, (best, choices) -> chosen.add(choices));
+    }
+
+    /** Takes what was noted. */
+    Ops taking(Ops ops) {
+        return new RoutedOps(ops, (best, choices) -> {
+            int[] noted = chosen.remove();
+            int k = Math.toIntExact(best.dim(1));
+            for (int at = 0; at < noted.length; at += k) {
+                rows++;
+                rerouted += Arrays.equals(noted, at, at + k, choices, at, at + k) ? 0 : 1;
+            }
+            device.write(best, noted);
+        });
+    }
+
+    /** The share of tokens and layers that would have gone to other experts. */
+    double rerouted() {
+        return rows == 0 ? 0 : (double) rerouted / rows;
+    }
+
+    private interface OnRoute {
+        void chosen(Tensor best, int[] choices);
+    }
+
+    private final class RoutedOps implements Ops {
+        private final Ops ops;
+        private final OnRoute onRoute;
+
+        RoutedOps(Ops ops, OnRoute onRoute) {
+            this.ops = ops;
+            this.onRoute = onRoute;
+        }
+
+        @Override
+        public Tensor[] runAll(Op op, Tensor... in) {
+            Tensor[] out = ops.runAll(op, in);
+            if (op instanceof Routing.Route) {
+                onRoute.chosen(out[0], device.ints(out[0]));
+            }
+            return out;
+        }
+
+        @Override
+        public Tensor reshape(Tensor x, Shape shape) {
+            return ops.reshape(x, shape);
+        }
+
+        @Override
+        public Tensor block(Tensor x, BiFunction<Ops, Tensor, Tensor> body) {
+            return ops.block(x, (inner, y) -> body.apply(new RoutedOps(inner, onRoute), y));
+        }
+
+        @Override
+        public Scope scope() {
+            return ops.scope();
+        }
+
+        @Override
+        public Ops shapesOnly() {
+            return ops.shapesOnly();
+        }
+
+        @Override
+        public Precision precision() {
+            return ops.precision();
+        }
+    }
+}
