@@ -120,8 +120,8 @@ async function tryIt(browser, url) {
   assert.notEqual(await run(page), base);
   // a gap
   await page.getByText("Fill in the middle").click();
-  await page.getByLabel("Before the gap").fill("def step_1(value):\n    ");
-  await page.getByLabel("After the gap").fill("\n    return value\n");
+  await page.getByLabel("Prefix").fill("def step_1(value):\n    ");
+  await page.getByLabel("Suffix").fill("\n    return value\n");
   assert.ok((await run(page)).length);
   assert.ok((await page.locator(".output").textContent()).endsWith("\n    return value\n"));
   // a chat of two turns
@@ -180,7 +180,7 @@ async function compareThem(page, scheme, size) {
   await page.locator(".compare").getByLabel("Prompt").fill("def step_3(value, limit=21):\n");
   const left = await run(page), right = await written(page, 1);
   assert.notEqual(left, right, "base and tuned write the same");
-  assert.match(await page.locator("form.ask:visible [role=status]").textContent(), /The same up to token \d+|They part at the first token/);
+  assert.match(await page.locator("form.ask:visible [role=status]").textContent(), /Identical up to token \d+|Different part at the first token/);
   assert.equal(await page.locator(".parting:visible").count(), 2);
   await check(page, `compare-${scheme}-${size}`);
 }
@@ -216,7 +216,7 @@ async function withKey(browser) {
     await page.getByLabel("API key").fill(key);
     if (key === "wrong") await page.screenshot({path: `${shots}/key.png`});
     await page.getByText("Use it").click();
-    if (key === "wrong") await page.getByText("That key was not right.").waitFor();
+    if (key === "wrong") await page.getByText("Invalid API key.").waitFor();
   }
   await page.locator(".output").waitFor();
   assert.ok((await run(page)).length);
@@ -273,7 +273,7 @@ async function watchPool(browser) {
   const [page] = pages;
   const pill = (name, status) => page.locator(".worker", {hasText: name}).locator(".pill", {hasText: status});
   for (const name of ["coder", "helper"]) await pill(name, "ready").waitFor();
-  assert.match(await page.locator(".title").textContent(), /Pool lab.*Started when a request names them: spare/);
+  assert.match(await page.locator(".title").textContent(), /Pool lab.*Started on demand: spare/);
   const post = body => fetch(url + "/v1/completions", {method: "POST", body: JSON.stringify({model: "helper", prompt: "def step", max_tokens: 100, ...body})});
   const asking = [...Array(12).keys()].map(async i => (await post({seed: i, temperature: 1, stream: true})).text());
   await page.locator(".figure .big", {hasText: /^[1-9]/}).first().waitFor();

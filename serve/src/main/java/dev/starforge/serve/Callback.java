@@ -16,11 +16,11 @@ import java.util.List;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
- * Tells whoever started a worker that it is ready. The body begins with the three fields of the first protocol, {@code
- * worker_id}, {@code vram_bytes} and {@code uri}, so that an old listener finds them.
+ * Notifies a URL when the worker is ready. The body begins with the three fields of the first protocol, {@code worker_id}, {@code
+ * vram_bytes} and {@code uri}, for old listeners.
  */
 public final class Callback {
-    /** A listener at this address is the test mode of the first protocol: nobody is called. */
+    /** A URL with this address is the test mode of the first protocol: no callback is sent. */
     private static final String TEST_MODE = "localhost:9999";
 
     private static final int ATTEMPTS = 6;
@@ -31,8 +31,8 @@ public final class Callback {
     private final Duration firstPause;
 
     /**
-     * @param key of the worker, which whoever started it gave it; empty without
-     * @param firstPause after the first failure; each next one is twice as long
+     * @param key API key of the worker, sent with the callback; empty for none
+     * @param firstPause pause after the first failure; doubles with each failure
      */
     public Callback(URI listener, String key, Duration firstPause) {
         this.listener = listener;
@@ -41,10 +41,10 @@ public final class Callback {
     }
 
     /**
-     * What a listener is told.
+     * The body of a callback.
      *
      * @param memoryArchitecture {@code vram-only}, {@code unified} or {@code system}
-     * @param status {@code pre-release} for a backend that no real machine has confirmed
+     * @param status {@code pre-release} for a backend that was never tested on real hardware
      */
     public record Ready(
             String workerId,
@@ -74,8 +74,8 @@ public final class Callback {
     }
 
     /**
-     * Where a listener finds a worker. One that listens on every address has none of its own: then it is the one that this
-     * machine would speak to the listener from.
+     * The URL at which a listener reaches a worker. For a worker that listens on the wildcard address, it has the local address of the
+     * route to the listener.
      */
     public static URI reachable(URI worker, URI listener) throws IOException {
         if (!InetAddress.getByName(worker.getHost()).isAnyLocalAddress()) {

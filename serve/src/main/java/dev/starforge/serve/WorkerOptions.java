@@ -12,7 +12,7 @@ import java.util.Optional;
  *
  * @param model model name in the API
  * @param address address to listen on; any but a loopback address requires a key
- * @param keys API keys, of which a request must send one; empty serves only local clients
+ * @param keys API keys; requests must send one of them; empty serves only local clients
  * @param requests maximum number of concurrent HTTP requests
  * @param timeout request timeout
  * @param drainTime time that running requests have to finish on shutdown

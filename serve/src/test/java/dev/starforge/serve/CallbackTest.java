@@ -22,7 +22,7 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import org.junit.jupiter.api.Test;
 import tools.jackson.databind.JsonNode;
 
-/** Whoever started a worker is told that it is ready, however often it takes. */
+/** The ready callback is sent, and retried until it succeeds. */
 final class CallbackTest {
     private static final Callback.Ready READY = new Callback.Ready(
             "w-1",

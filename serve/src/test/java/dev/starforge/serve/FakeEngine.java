@@ -128,7 +128,7 @@ public final class FakeEngine implements InferenceEngine, AutoCloseable {
         return this;
     }
 
-    /** The thread is gone, as after a fault: nothing is computed any more. */
+    /** Stops the engine thread, as after a fault. */
     synchronized void die(boolean noticed) {
         closed = true;
         dead = noticed;
@@ -216,9 +216,9 @@ public final class FakeEngine implements InferenceEngine, AutoCloseable {
                 Thread.sleep(time);
                 synchronized (this) {
                     sequences.removeIf(sequence -> {
-                        Optional<FinishReason> ending = sequence.isHeld() ? Optional.empty() : sequence.step();
-                        ending.ifPresent(sequence.sink::end);
-                        return ending.isPresent();
+                        Optional<FinishReason> reason = sequence.isHeld() ? Optional.empty() : sequence.step();
+                        reason.ifPresent(sequence.sink::end);
+                        return reason.isPresent();
                     });
                     publish();
                     notifyAll();
@@ -234,7 +234,7 @@ public final class FakeEngine implements InferenceEngine, AutoCloseable {
         return card;
     }
 
-    /** What the last step left behind: nobody waits for the next. */
+    /** The state after the last step; does not wait for the next. */
     @Override
     public EngineStatus status() {
         return status;
@@ -277,7 +277,7 @@ public final class FakeEngine implements InferenceEngine, AutoCloseable {
     }
 
     @Override
-    public CompletableFuture<List<float[]>> embed(List<int[]> texts, String adapter) {
+    public CompletableFuture<List<float[]>> embed(List<int[]> inputs, String adapter) {
         CompletableFuture<List<float[]>> future = new CompletableFuture<>();
         synchronized (this) {
             if (embeddingsHang) {
@@ -290,7 +290,7 @@ public final class FakeEngine implements InferenceEngine, AutoCloseable {
                 return future;
             }
         }
-        future.complete(texts.stream()
+        future.complete(inputs.stream()
                 .map(tokens -> new float[] {0.6f, 0.8f, 0, tokens.length})
                 .toList());
         return future;

@@ -173,7 +173,7 @@ final class InfillTest {
         assertThat(prompt()).contains("LAST<fim_suffix>FIRST word").contains("<file_sep>f\nNEAREST<file_sep>");
     }
 
-    /** A token of the vocabulary in somebody's file is ordinary text there. */
+    /** A special token in a file is encoded as ordinary text. */
     @Test
     void snippetsCannotEndTheirFile() throws Exception {
         fixture.post(

@@ -71,7 +71,7 @@ final class LifecycleTest {
         }
     }
 
-    /** The thread of the engine is gone, and nobody has noticed: only a real token tells. */
+    /** The engine thread has died without a report: only generating a token detects it. */
     @Test
     void deepHealthFailsWhenTheEngineIsDead() throws Exception {
         try (Fixture fixture = new Fixture(

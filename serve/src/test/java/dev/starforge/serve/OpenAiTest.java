@@ -288,11 +288,11 @@ final class OpenAiTest {
         fixture.engine.reply("鱼🙂 end of it");
         List<JsonNode> chunks = fixture.json(fixture.events(
                 "/v1/completions", "{'prompt':'x','max_tokens':50,'stream':true,'stop':'d of','logprobs':0}"));
-        List<String> texts = chunks.stream()
+        List<String> deltas = chunks.stream()
                 .map(chunk -> chunk.at("/choices/0/text").stringValue())
                 .toList();
-        assertThat(String.join("", texts)).isEqualTo("鱼🙂 en");
-        assertThat(texts).noneMatch(text -> text.contains("\uFFFD"));
+        assertThat(String.join("", deltas)).isEqualTo("鱼🙂 en");
+        assertThat(deltas).noneMatch(text -> text.contains("\uFFFD"));
     }
 
     @ParameterizedTest

@@ -141,7 +141,7 @@ final class Soak {
         }
     }
 
-    /** What is there when nobody asks for anything. */
+    /** The resources in use when idle. */
     private record Left(int sequences, int connections, int threads, int descriptors, long heapMegabytes) {
         void requireNoMoreThan(Left before) {
             boolean leaked = sequences > 0

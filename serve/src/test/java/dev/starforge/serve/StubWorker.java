@@ -13,7 +13,7 @@ import java.util.List;
 import java.util.Properties;
 
 /**
- * {@code starforge worker} over the fake engine, as a process of its own, for tests of whoever starts workers. All but the model
+ * {@code starforge worker} over the fake engine, as a process of its own, for tests that start workers. All but the model
  * is real; the model is a file that says how this one is to behave: {@code tokens}, {@code step_ms}, {@code load_ms}, {@code exit}, {@code callbacks},
  * {@code engine_dies_ms}.
  */

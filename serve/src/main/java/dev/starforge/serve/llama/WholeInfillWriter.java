@@ -1,9 +1,9 @@
 package dev.starforge.serve.llama;
 
-import dev.starforge.text.json.Jackson;
 import dev.starforge.serve.api.Call;
 import dev.starforge.serve.generation.GenerationEvent;
 import dev.starforge.serve.generation.GenerationWriter;
+import dev.starforge.text.json.Jackson;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
@@ -15,26 +15,26 @@ import tools.jackson.databind.node.ObjectNode;
 final class WholeInfillWriter implements GenerationWriter {
     private final InfillResponse response;
     private final Call call;
-    private final List<StringBuilder> texts = new ArrayList<>();
+    private final List<StringBuilder> outputs = new ArrayList<>();
     private final ObjectNode[] results;
 
     WholeInfillWriter(InfillResponse response, Call call, int sequences) {
         this.response = response;
         this.call = call;
         for (int i = 0; i < sequences; i++) {
-            texts.add(new StringBuilder());
+            outputs.add(new StringBuilder());
         }
         results = new ObjectNode[sequences];
     }
 
     @Override
     public void delta(GenerationEvent.Delta delta) {
-        texts.get(delta.sequence()).append(delta.text());
+        outputs.get(delta.sequence()).append(delta.text());
     }
 
     @Override
     public void finished(GenerationEvent.Finished finished) {
-        String text = texts.get(finished.sequence()).toString();
+        String text = outputs.get(finished.sequence()).toString();
         results[finished.sequence()] = response.result(finished, text, text.contains("\n"));
     }
 

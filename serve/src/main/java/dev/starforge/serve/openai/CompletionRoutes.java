@@ -1,10 +1,5 @@
 package dev.starforge.serve.openai;
 
-import dev.starforge.text.template.ChatTemplateException;
-import dev.starforge.text.fim.FillInMiddle;
-import dev.starforge.text.fim.FimMarkers;
-import dev.starforge.text.tokenizer.HealedPrompt;
-import dev.starforge.text.template.ChatTemplate;
 import dev.starforge.serve.api.Api;
 import dev.starforge.serve.api.ApiRoute;
 import dev.starforge.serve.api.Call;
@@ -18,6 +13,11 @@ import dev.starforge.serve.engine.ToolFormat;
 import dev.starforge.serve.generation.ActiveRequest;
 import dev.starforge.serve.generation.InferenceService;
 import dev.starforge.serve.generation.PromptFields;
+import dev.starforge.text.fim.FillInMiddle;
+import dev.starforge.text.fim.FimMarkers;
+import dev.starforge.text.template.ChatTemplate;
+import dev.starforge.text.template.ChatTemplateException;
+import dev.starforge.text.tokenizer.HealedPrompt;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Clock;
@@ -119,11 +119,11 @@ public final class CompletionRoutes {
     }
 
     private static List<String> echoes(RequestFields fields, List<int[]> prompts, ModelCard card) {
-        List<String> texts = new ArrayList<>();
+        List<String> decoded = new ArrayList<>();
         for (int[] prompt : prompts) {
-            texts.add(card.tokenizer().decode(prompt, true));
+            decoded.add(card.tokenizer().decode(prompt, true));
         }
-        return fields.node("prompt").isString() ? List.of(fields.string("prompt", "")) : texts;
+        return fields.node("prompt").isString() ? List.of(fields.string("prompt", "")) : decoded;
     }
 
     private void chat(Call call) throws IOException, InterruptedException {

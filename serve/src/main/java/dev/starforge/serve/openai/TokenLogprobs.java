@@ -9,7 +9,7 @@ import tools.jackson.databind.node.ArrayNode;
 import tools.jackson.databind.node.JsonNodeFactory;
 import tools.jackson.databind.node.ObjectNode;
 
-/** Writes log probabilities. Tokens are decoded as they read in the middle of a text. */
+/** Writes log probabilities. Each token is decoded as in the middle of a sequence. */
 final class TokenLogprobs {
     private static final String REPLACEMENT = "\uFFFD";
 
@@ -34,14 +34,14 @@ final class TokenLogprobs {
      */
     ObjectNode completion(List<GeneratedToken> tokens, int offset) {
         ObjectNode node = JsonNodeFactory.instance.objectNode();
-        ArrayNode texts = node.putArray("tokens");
+        ArrayNode strings = node.putArray("tokens");
         ArrayNode logprobs = node.putArray("token_logprobs");
         ArrayNode tops = node.putArray("top_logprobs");
         ArrayNode offsets = node.putArray("text_offset");
         int at = offset;
         for (GeneratedToken token : tokens) {
             String text = of(token.id());
-            texts.add(text);
+            strings.add(text);
             logprobs.add(token.logprob());
             ObjectNode top = tops.addObject();
             token.top().forEach(candidate -> top.put(of(candidate.id()), candidate.logprob()));

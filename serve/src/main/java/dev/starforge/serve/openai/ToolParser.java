@@ -73,7 +73,7 @@ final class ToolParser {
         return calls.isEmpty() ? new Rest(rest, calls) : new Rest("", calls);
     }
 
-    /** All calls of a text; empty if one of them is malformed. */
+    /** All tagged calls; empty if one of them is malformed. */
     private static List<ToolCall> tagged(String text) {
         List<ToolCall> calls = new ArrayList<>();
         for (int at = text.indexOf(OPEN); at >= 0; at = text.indexOf(OPEN, at + 1)) {

@@ -20,15 +20,15 @@ import dev.starforge.serve.pool.device.DeviceDiscovery;
 import dev.starforge.serve.pool.proxy.HttpWorkerClient;
 import dev.starforge.serve.pool.proxy.Relay;
 import dev.starforge.serve.pool.route.WorkerRouting;
-import dev.starforge.serve.pool.supervise.OnDemandStarter;
-import dev.starforge.serve.pool.supervise.PoolException;
-import dev.starforge.serve.pool.supervise.PoolTimeouts;
+import dev.starforge.serve.pool.start.OnDemandStarter;
+import dev.starforge.serve.pool.start.WorkerPreflight;
+import dev.starforge.serve.pool.start.WorkerStarter;
 import dev.starforge.serve.pool.supervise.Supervisor;
 import dev.starforge.serve.pool.supervise.SupervisorContext;
-import dev.starforge.serve.pool.supervise.WorkerCommand;
-import dev.starforge.serve.pool.supervise.WorkerPreflight;
-import dev.starforge.serve.pool.supervise.WorkerStarter;
-import dev.starforge.serve.pool.supervise.WorkerState;
+import dev.starforge.serve.pool.worker.PoolException;
+import dev.starforge.serve.pool.worker.PoolTimeouts;
+import dev.starforge.serve.pool.worker.WorkerCommand;
+import dev.starforge.serve.pool.worker.WorkerState;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.net.URI;
@@ -77,7 +77,7 @@ public final class Pool implements AutoCloseable {
         this.log = log;
         PoolTimeouts timing = parts.timing();
         PoolMetrics metrics = new PoolMetrics();
-        PoolEvents happenings = new PoolEvents(log, metrics, parts.clock());
+        PoolEvents poolEvents = new PoolEvents(log, metrics, parts.clock());
         Executor checks = work -> Thread.ofVirtual().name("pool check").start(work);
         WorkerCommand command = new WorkerCommand(
                 parts.program(),
@@ -96,7 +96,7 @@ public final class Pool implements AutoCloseable {
                 parts.clock(),
                 parts.random(),
                 checks,
-                happenings));
+                poolEvents));
         try {
             starter = new WorkerStarter(
                     config,
@@ -109,7 +109,7 @@ public final class Pool implements AutoCloseable {
             OnDemandStarter starterOnDemand = new OnDemandStarter(config, supervisor, starter, timing);
             List<ApiRoute> all = new ArrayList<>();
             all.addAll(
-                    new PoolRoutes(config, supervisor, starter, routing, metrics, happenings, parts.clock()).routes());
+                    new PoolRoutes(config, supervisor, starter, routing, metrics, poolEvents, parts.clock()).routes());
             all.addAll(new WorkerRoutes(supervisor, starter, registry).routes());
             relay = new Relay(starterOnDemand, routing, metrics);
             all.addAll(relay.routes());

@@ -4,7 +4,7 @@ import dev.starforge.serve.pool.api.WorkerRegistry;
 import dev.starforge.serve.pool.process.CommandRunner;
 import dev.starforge.serve.pool.process.ProcessLauncher;
 import dev.starforge.serve.pool.process.SystemLauncher;
-import dev.starforge.serve.pool.supervise.PoolTimeouts;
+import dev.starforge.serve.pool.worker.PoolTimeouts;
 import java.security.SecureRandom;
 import java.time.Clock;
 import java.util.List;

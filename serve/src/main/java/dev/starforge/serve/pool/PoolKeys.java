@@ -6,7 +6,7 @@ import java.util.stream.Stream;
 /**
  * API keys of a pool.
  *
- * @param clients keys of which a request must send one; empty serves only local clients
+ * @param clients client keys; requests must send one of them; empty serves only local clients
  * @param admins keys for starting, stopping and registering workers; empty allows this to all clients
  */
 public record PoolKeys(List<String> clients, List<String> admins) {

@@ -1,11 +1,11 @@
 "use strict";
-// What a model answers, token by token: with the chance that each had, how fast they came, and why they ended.
+// A completion, token by token, with probabilities, latencies and the finish reason.
 
 const UNSURE = 0.5;
 const visible = text => text.replaceAll("\n", "⏎").replaceAll("\t", "⇥").replaceAll(" ", "␣") || "∅";
 const percent = chance => (100 * chance).toFixed(chance < 0.0995 ? 1 : 0) + " %";
 
-/** JavaScript puts names that are numbers first. */
+/** JavaScript objects list numeric keys first. */
 const likeliest = top => Object.entries(top).sort((a, b) => b[1] - a[1]);
 
 /** Tokens of a chunk as {text, logprob, top: [[text, logprob]]}, of completions and of chats. */
@@ -14,14 +14,14 @@ function tokensOf(choice) {
   const tokens = logprobs?.content
     ? logprobs.content.map(token => ({text: token.token, logprob: token.logprob, top: token.top_logprobs.map(each => [each.token, each.logprob])}))
     : (logprobs?.tokens || []).map((token, i) => ({text: token, logprob: logprobs.token_logprobs[i], top: likeliest(logprobs.top_logprobs[i])}));
-  // a character of several tokens is text only when the last of them is there
+  // a character of several tokens is decoded with the last of them
   return tokens.length > 1 && tokens.map(token => token.text).join("") === text ? tokens : text ? [{...tokens.at(-1), text}] : [];
 }
 
 class Answer {
-  /** @param label of the card; head: what stands beside it */
+  /** @param label title of the card; head: elements beside it */
   constructor(label, head) {
-    this.output = el("pre.output", {tabIndex: 0, role: "group", "aria-label": label + ". Left and right go from token to token.", "data-empty": "The answer will appear here."});
+    this.output = el("pre.output", {tabIndex: 0, role: "group", "aria-label": label + ". Left and right go from token to token.", "data-empty": "The completion appears here."});
     this.stats = el("div.stats", {role: "status"});
     this.tip = el("div.tip", {hidden: true});
     this.card = el("section.card.answer", {"aria-label": label}, el("div.label", {}, el("h2", {}, label), head), this.output, this.stats, this.tip);
@@ -44,7 +44,7 @@ class Answer {
     this.abort?.abort();
   }
 
-  /** Asks a model, and shows what comes; false where it was stopped or failed. */
+  /** Sends a request and renders the response; returns false if it was stopped or failed. */
   async run(request, model) {
     this.abort = new AbortController();
     this.tokens = [];
@@ -66,14 +66,14 @@ class Answer {
       why = failure.name === "AbortError" ? "stopped" : failure;
     }
     this.card.classList.remove("running");
-    // a message without an answer was not said: the next one would be out of turn
+    // a message without a response is removed, so that roles alternate
     if (request.message && why instanceof Error && !this.tokens.length) this.messages.pop();
     else if (request.message) this.messages.push({role: "assistant", content: this.text()});
     this.tell(times, why, used);
     return typeof why === "string" && why !== "stopped";
   }
 
-  /** What stands around the answer: the prompt, both sides of a gap, or the turns before. */
+  /** The context of the completion: the prompt, prefix and suffix, or earlier messages. */
   begin({message, before = "", after = ""}) {
     const into = el("span");
     if (message) {
@@ -112,7 +112,7 @@ class Answer {
     this.stats.replaceChildren(...parts);
   }
 
-  /** Marks the first token that differs from another answer's; how many they share, or -1 where one is all of the other. */
+  /** Marks the first token that differs from another completion; returns the length of the common prefix, or -1 if one is a prefix of the other. */
   partFrom(other) {
     const at = this.tokens.findIndex((span, i) => span.token.text !== other.tokens[i]?.token.text);
     this.tokens[at]?.classList.add("parting");
@@ -128,7 +128,7 @@ class Answer {
     this.active.scrollIntoView({block: "nearest"});
   }
 
-  /** Shows what else a token could have been. */
+  /** Shows the top log probabilities of a token. */
   point(span) {
     this.active?.classList.remove("active");
     this.active = span;
@@ -137,7 +137,7 @@ class Answer {
     span.classList.add("active");
     const {text, logprob, top} = span.token;
     const rows = top.some(([other]) => other === text) ? top : [[text, logprob], ...top];
-    this.tip.replaceChildren(el("div.soft", {}, `chosen with ${percent(Math.exp(logprob))}`), ...rows.map(([other, each]) => {
+    this.tip.replaceChildren(el("div.soft", {}, `sampled with probability ${percent(Math.exp(logprob))}`), ...rows.map(([other, each]) => {
       const fill = el("div.fill");
       fill.style.width = 100 * Math.exp(each) + "%";
       return el("div.chance" + (other === text ? ".chosen" : ""), {}, el("span", {}, visible(other)), el("div.track", {}, fill), el("span", {}, percent(Math.exp(each))));

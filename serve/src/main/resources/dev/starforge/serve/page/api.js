@@ -1,8 +1,8 @@
 "use strict";
-// How the page asks its server: with the key where it needs one, and streams of server-sent events.
+// Requests to the server, with its API key, and streams of server-sent events.
 
 const api = {
-  /** Asks, and once more with a key where one is missing or wrong. */
+  /** Sends a request; asks for a key and retries if it is missing or invalid. */
   async ask(path, {body, signal} = {}) {
     for (;;) {
       const key = sessionStorage.getItem("key"), headers = {};
@@ -23,7 +23,7 @@ const api = {
     return (await api.ask(path)).json();
   },
 
-  /** The data of server-sent events, parsed, up to [DONE]; one that is an error is thrown. */
+  /** The parsed data of server-sent events up to [DONE]; throws error events. */
   async *events(path, options) {
     const reader = (await api.ask(path, options)).body.pipeThrough(new TextDecoderStream()).getReader();
     let held = "";
@@ -45,12 +45,12 @@ const api = {
 
 let asking = null;
 
-/** One dialog, however many requests wait for the key. */
+/** One dialog for all requests that wait for the key. */
 function askForKey(wasWrong) {
   asking ??= new Promise(resolve => {
     const key = el("input", {type: "password", id: "key", required: true, autocomplete: "off"});
-    const form = el("form", {method: "dialog"}, el("h2", {}, "An API key is needed here"),
-      el("p.soft", {}, wasWrong ? "That key was not right." : "One of those in the server's key file. It stays in this tab."),
+    const form = el("form", {method: "dialog"}, el("h2", {}, "API key required"),
+      el("p.soft", {}, wasWrong ? "Invalid API key." : "Enter a key from the server's key file. It is kept in this tab only."),
       el("div", {}, el("label.label", {htmlFor: "key"}, "API key"), key), el("div.actions", {}, el("button.main", {type: "submit"}, "Use it")));
     const dialog = el("dialog", {}, form);
     dialog.oncancel = event => event.preventDefault();

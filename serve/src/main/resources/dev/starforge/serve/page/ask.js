@@ -1,5 +1,5 @@
 "use strict";
-// What a model is asked: a text to continue, a gap to fill or a message, and how its tokens are chosen.
+// The request form: a prompt, fill-in-the-middle or chat messages, with sampling parameters.
 
 const MODES = [["complete", "Complete"], ["fim", "Fill in the middle", "infill", "This model has no fill-in-the-middle tokens."],
   ["chat", "Chat", "chat", "This model has no chat template; serve it with --chat-template FILE."]];
@@ -16,18 +16,18 @@ const area = (text, value) => field(text, el("textarea", {value, spellcheck: fal
 /** A form for a request. onRun and onStop are its two buttons, and Ctrl-Enter and Escape. */
 class Ask {
   constructor(capabilities, above, onRun, onStop) {
-    this.modes = el("fieldset.segments", {"aria-label": "What to ask for"}, ...MODES.map(([mode, title, needs, without], i) => {
+    this.modes = el("fieldset.segments", {"aria-label": "Request type"}, ...MODES.map(([mode, title, needs, without], i) => {
       const missing = needs && !capabilities.includes(needs);
       const radio = el("input", {type: "radio", name: "mode" + ids, value: mode, checked: i === 0, disabled: missing, onchange: () => this.show()});
       return el("label", {title: missing ? without : ""}, radio, title);
     }));
     ids++;
     this.prompt = area("Prompt", "def fibonacci(n):\n    ");
-    this.prefix = area("Before the gap", "def fibonacci(n):\n    if n < 2:\n        return n\n    ");
-    this.suffix = area("After the gap", "\n\nprint(fibonacci(10))\n");
+    this.prefix = area("Prefix", "def fibonacci(n):\n    if n < 2:\n        return n\n    ");
+    this.suffix = area("Suffix", "\n\nprint(fibonacci(10))\n");
     this.message = area("Message", "");
     this.numbers = NUMBERS.map(([name, title, value, min, max, step]) => field(title, el("input", {type: "number", name, value, min, max, step, required: true})));
-    this.stop = field("Stop at", el("input", {type: "text", name: "stop", placeholder: "a text, such as def"}));
+    this.stop = field("Stop at", el("input", {type: "text", name: "stop", placeholder: "a string, such as def"}));
     this.runs = el("button.main", {type: "submit"}, "Run");
     this.stops = el("button", {type: "button", disabled: true, onclick: onStop}, "Stop");
     this.form = el("form.card.fields.ask", {"aria-label": "Request"}, this.modes, this.prompt, this.prefix, this.suffix, this.message, ...above,
@@ -60,7 +60,7 @@ class Ask {
     this.stops.disabled = !is;
   }
 
-  /** {path, body} for the server, and {before, after} or {message} to be shown. */
+  /** {path, body} of the request, and {before, after} or {message} for display. */
   request() {
     const value = each => each.querySelector("input, textarea").value;
     const body = {}, stop = value(this.stop);
@@ -76,14 +76,14 @@ class Ask {
   }
 }
 
-/** A choice among the models that are served; an adapter is named with what it adapts. */
+/** Selects one of the served models or adapters. */
 function modelChoice(models, chosen, label) {
   const select = el("select", {"aria-label": label}, ...models.map(({id, parent}) => el("option", {value: id}, parent ? `${id} (adapter)` : id)));
   select.value = models[Math.min(chosen, models.length - 1)].id;
   return select;
 }
 
-/** What the server serves, once it is loaded; the bar says how far it is. A pool's workers differ in what they can, and say so when asked. */
+/** The capabilities of the server, once the model is loaded; the bar shows the progress. A pool's workers can differ and reject what they cannot do. */
 async function served() {
   for (;;) {
     const health = await api.get("/health");

@@ -6,7 +6,7 @@ const NAMES = ["Model A", "Model B"];
 views.push({name: "compare", title: "Compare", open: async root => {
   const {capabilities, models} = await serving;
   if (models.length < 2) {
-    root.append(el("div.grid", {}, card("w12", "Nothing to compare yet", el("p", {}, "There are no two models here. Serve a base with an adapter, and both are:"),
+    root.append(el("div.grid", {}, card("w12", "Nothing to compare yet", el("p", {}, "A comparison needs two models. Serve a base model with an adapter:"),
       ...commands({serve: "starforge serve BASE --adapter tuned=RUN/best"}))));
     return;
   }
@@ -28,6 +28,6 @@ views.push({name: "compare", title: "Compare", open: async root => {
 
 function compared(left, right) {
   const at = [left.partFrom(right), right.partFrom(left)].filter(place => place >= 0);
-  if (!at.length) return "Both wrote the same.";
-  return Math.min(...at) ? `The same up to token ${Math.min(...at)}; a mark shows where they part.` : "They part at the first token.";
+  if (!at.length) return "Identical output.";
+  return Math.min(...at) ? `Identical up to token ${Math.min(...at)}; the mark shows the first difference.` : "Different from the first token.";
 }

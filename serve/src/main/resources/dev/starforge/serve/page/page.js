@@ -1,11 +1,11 @@
 "use strict";
-// The frame of the page: a bar with the views that there are, and the one that is open, which is in the address.
+// The frame of the page: a bar with all views; the open view is in the URL.
 
-/** Each {name, title, open(root)}: opened once, when it is first looked at; open is async. Scripts of views add theirs. */
+/** Each {name, title, open(root)}: opened once, when first selected; open is async. View scripts add theirs. */
 const views = [];
 const opened = new Map();
 
-/** What the bar says of the server. */
+/** The server facts in the bar. */
 const facts = el("div.facts.soft.small", {role: "status"});
 
 addEventListener("DOMContentLoaded", () => {
@@ -20,7 +20,7 @@ addEventListener("DOMContentLoaded", () => {
       const root = el("div." + view.name);
       opened.set(view, root);
       document.getElementById("main").append(root);
-      view.open(root).catch(failure => root.append(card("w12", "This did not work", el("p.wrong", {role: "alert"}, failure.message))));
+      view.open(root).catch(failure => root.append(card("w12", "Error", el("p.wrong", {role: "alert"}, failure.message))));
     }
     opened.forEach((root, each) => root.hidden = each !== view);
     [...tabs.children].forEach((tab, i) => tab.setAttribute("aria-pressed", i === index));

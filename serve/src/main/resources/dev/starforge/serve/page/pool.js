@@ -1,5 +1,5 @@
 "use strict";
-// A pool while it works: devices, workers, the memory they hold, requests under way, and what happened since the page was opened.
+// The live state of a pool: devices, workers, reserved memory, requests in flight, and events since the page was opened.
 
 const LOOK = 1000, KEPT = 300, EVENTS = 100;
 const SERVES = ["READY", "BUSY"];
@@ -7,8 +7,8 @@ const SERVES = ["READY", "BUSY"];
 views.push({name: "pool", title: "Pool", open: async root => {
   const title = heading("Pool", ""), figures = el("div.grid"), devices = card("w6", "Devices"), workers = card("w12", "Workers");
   const requests = lineChart("Requests, the last five minutes", short, seconds => seconds ? `${-seconds} s ago` : "now");
-  const happened = el("ol.happened", {role: "log", "aria-label": "What happened", "data-empty": "Nothing since this page was opened."});
-  root.append(title, figures, el("div.grid", {}, devices, requests, workers, card("w12", "What happened", happened)));
+  const happened = el("ol.happened", {role: "log", "aria-label": "Events", "data-empty": "No events since this page was opened."});
+  root.append(title, figures, el("div.grid", {}, devices, requests, workers, card("w12", "Events", happened)));
   const counts = [];
   hear(event => {
     happened.prepend(eventLine(event));
@@ -26,7 +26,7 @@ views.push({name: "pool", title: "Pool", open: async root => {
         ...(state.deployment?.rejected ?? []).map(gpu => el("p.soft.small", {}, "Unused: " + gpu)));
       workers.replaceChildren(workers.firstChild, ...state.workers.length ? newestFirst(state.workers).map(workerRow) : [el("p.soft", {}, "None yet.")]);
       requests.show([{name: "requests", points: counts.map(([at, number]) => [at - counts.at(-1)[0], number])}]);
-      facts.textContent = `${count(state.workers.filter(serves).length, "worker")} ready · ${count(state.requests, "request")} under way`;
+      facts.textContent = `${count(state.workers.filter(serves).length, "worker")} ready · ${count(state.requests, "request")} in flight`;
     } catch (failure) {
       facts.textContent = "not connected: " + failure.message;
     }
@@ -34,7 +34,7 @@ views.push({name: "pool", title: "Pool", open: async root => {
   }
 }});
 
-/** Events of the pool, for as long as the page is open. */
+/** Follows the events of the pool while the page is open. */
 async function hear(tell) {
   for (;;) {
     try {
@@ -47,24 +47,24 @@ async function hear(tell) {
 const serves = worker => SERVES.includes(worker.status);
 const sum = (list, name) => list.reduce((all, each) => all + each[name], 0);
 
-/** What serves first, what has stopped last. */
+/** Ready workers first, stopped ones last. */
 function newestFirst(workers) {
   const rank = worker => worker.status === "STOPPED" ? 1 : 0;
   return workers.toReversed().sort((a, b) => rank(a) - rank(b));
 }
 
-/** Models of the config that nobody has asked for yet. */
+/** Configured models without a worker. */
 function onDemand({models, workers}) {
   const waiting = models.map(model => model.name).filter(name => !workers.some(worker => worker.model_ref === name && worker.status !== "STOPPED"));
-  return waiting.length ? "Started when a request names them: " + waiting.join(", ") : "";
+  return waiting.length ? "Started on demand: " + waiting.join(", ") : "";
 }
 
 function poolFigures({devices, workers, requests}) {
   const wanted = workers.filter(worker => worker.status !== "STOPPED"), failed = wanted.filter(worker => worker.status === "FAILED").length;
-  return [figureCard("Requests under way", short(requests), "through the pool"),
+  return [figureCard("Requests in flight", short(requests), "through the pool"),
     figureCard("Workers ready", `${wanted.filter(serves).length} of ${wanted.length}`, failed ? `${failed} failed` : "none failed"),
     figureCard("Restarts", short(sum(workers, "restarts")), "of the workers below"),
-    figureCard("Memory set aside", bytes(sum(devices, "allocated")), "of " + bytes(sum(devices, "total")))];
+    figureCard("Memory reserved", bytes(sum(devices, "allocated")), "of " + bytes(sum(devices, "total")))];
 }
 
 function deviceBar({id, name, total, allocated, free, workers}) {
@@ -87,7 +87,7 @@ function workerRow(worker) {
     ...trouble ? [el("p.small" + (status === "FAILED" ? ".wrong" : ".soft"), {}, trouble)] : []);
 }
 
-/** How it ended last, and what becomes of it. */
+/** The last exit, and the restart or advice. */
 function workerTrouble({status, reason, last_exit, restart_in_s, advice}) {
   const how = reason || last_exit && "ended with " + last_exit;
   if (status === "STOPPED" || status !== "FAILED" && how) return how && "Last time: " + how;

@@ -4,7 +4,7 @@
 views.push({name: "try", title: "Try", open: async root => {
   const {capabilities, models} = await serving;
   if (!models.length) {
-    root.append(el("div.grid", {}, card("w12", "No model yet", el("p", {}, "Nothing is served here so far; reload this page when something is."))));
+    root.append(el("div.grid", {}, card("w12", "No model yet", el("p", {}, "No model is being served; reload this page later."))));
     return;
   }
   const model = modelChoice(models, 0, "Model"), again = el("button", {type: "button"}, "Clear");

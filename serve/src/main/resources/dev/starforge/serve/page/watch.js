@@ -1,5 +1,5 @@
 "use strict";
-// A training run while it goes on: the run's own report, fed by the server. When the run ends, its end stays on the screen.
+// A live training run: the run's report, updated by the server. The final state stays on the screen.
 
 views.push({name: "run", title: "Run", open: async root => {
   const show = runView(root), pause = () => new Promise(resolve => setTimeout(resolve, 2000));
@@ -22,7 +22,7 @@ views.push({name: "run", title: "Run", open: async root => {
   }
 }});
 
-/** Every evaluation, and no more steps than a chart can tell apart: of more, every other. */
+/** Every evaluation, and at most as many steps as a chart can show; of more, every other. */
 function thinned(lines) {
   return lines.length < 6000 ? lines : lines.filter((line, i) => "eval_loss" in line || i % 2 === 0 || i === lines.length - 1);
 }

@@ -19,7 +19,7 @@ final class EchoServer implements Handler, AutoCloseable {
     static final HttpLimits LIMITS = HttpLimits.DEFAULT.withTimes(SHORT, SHORT, Duration.ofSeconds(20), SHORT);
 
     /** A client of {@code /wait} has left. */
-    final CountDownLatch gone = new CountDownLatch(1);
+    final CountDownLatch disconnected = new CountDownLatch(1);
 
     /** {@code /wait} or {@code /slow} has begun. */
     final CountDownLatch waiting = new CountDownLatch(1);
@@ -87,7 +87,7 @@ final class EchoServer implements Handler, AutoCloseable {
                 exchange.onDisconnect(left::countDown);
                 waiting.countDown();
                 await(left);
-                gone.countDown();
+                disconnected.countDown();
                 exchange.respond(200, "text/plain", new byte[0]);
             }
             case "/slow" -> {

@@ -19,7 +19,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** Clients that are slow, silent, too many, or gone. */
+/** Clients that are slow, silent, too many, or disconnected. */
 final class HttpClientsTest {
     private EchoServer echo;
 
@@ -80,7 +80,7 @@ final class HttpClientsTest {
         await(echo.waiting);
         long begin = System.nanoTime();
         client.close();
-        await(echo.gone);
+        await(echo.disconnected);
         assertThat(Duration.ofNanos(System.nanoTime() - begin)).isLessThan(Duration.ofMillis(100));
         echo.assertIdle();
     }
@@ -93,7 +93,7 @@ final class HttpClientsTest {
         client.send("GET /next HTTP/1.1\r\n");
         Thread.sleep(20);
         client.close();
-        await(echo.gone);
+        await(echo.disconnected);
     }
 
     @Test
@@ -103,7 +103,7 @@ final class HttpClientsTest {
             await(echo.waiting);
             String much = "x".repeat(ConnectionReader.CAPACITY + 8192);
             client.send(much);
-            await(echo.gone);
+            await(echo.disconnected);
         }
     }
 

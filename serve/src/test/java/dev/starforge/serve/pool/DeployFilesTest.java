@@ -10,7 +10,7 @@ import dev.starforge.serve.http.HttpServer;
 import dev.starforge.serve.http.RequestHead;
 import dev.starforge.serve.pool.config.PoolConfig;
 import dev.starforge.serve.pool.config.PoolFile;
-import dev.starforge.serve.pool.supervise.PoolTimeouts;
+import dev.starforge.serve.pool.worker.PoolTimeouts;
 import java.io.IOException;
 import java.io.StringReader;
 import java.net.InetSocketAddress;

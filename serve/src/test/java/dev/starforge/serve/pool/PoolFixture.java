@@ -9,7 +9,7 @@ import dev.starforge.serve.pool.config.ModelEntry;
 import dev.starforge.serve.pool.config.PoolConfig;
 import dev.starforge.serve.pool.config.RestartPolicy;
 import dev.starforge.serve.pool.process.CommandRunner;
-import dev.starforge.serve.pool.supervise.PoolTimeouts;
+import dev.starforge.serve.pool.worker.PoolTimeouts;
 import dev.starforge.text.json.Jackson;
 import java.io.IOException;
 import java.nio.file.Files;

@@ -3,8 +3,8 @@ package dev.starforge.serve.pool;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.starforge.serve.RawClient;
-import dev.starforge.serve.pool.supervise.PoolError;
-import dev.starforge.serve.pool.supervise.WorkerState;
+import dev.starforge.serve.pool.worker.PoolError;
+import dev.starforge.serve.pool.worker.WorkerState;
 import dev.starforge.text.json.Jackson;
 import java.net.URI;
 import java.nio.file.Files;
@@ -16,7 +16,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import tools.jackson.databind.JsonNode;
 
-/** What a pool says of itself, held to its page; and a worker that somebody else started. */
+/** The state that a pool reports matches its page; and a registered worker. */
 final class PoolPagesTest {
     @TempDir
     private Path folder;

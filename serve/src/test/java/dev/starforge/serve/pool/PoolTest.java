@@ -100,7 +100,7 @@ final class PoolTest {
                 assertThat(lost).as("those of the worker that was killed").isPositive();
                 for (Future<RawClient.Reply> reply : whole) {
                     assertThat(reply.get().status())
-                            .as("nobody had been told anything")
+                            .as("the client had received nothing")
                             .isEqualTo(200);
                 }
             }
@@ -111,7 +111,7 @@ final class PoolTest {
         }
     }
 
-    /** A stopped process keeps its connections: only its silence tells. */
+    /** A stopped process keeps its connections open: only a timeout detects it. */
     private static void hang(PoolFixture pool, String id) throws Exception {
         pool.signal(id, "STOP");
         try (ExecutorService clients = Executors.newVirtualThreadPerTaskExecutor()) {

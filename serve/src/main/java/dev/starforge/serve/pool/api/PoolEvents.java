@@ -2,7 +2,7 @@ package dev.starforge.serve.pool.api;
 
 import dev.starforge.serve.log.EventLog;
 import dev.starforge.serve.log.EventLog.LogLevel;
-import dev.starforge.serve.pool.supervise.PoolEvent;
+import dev.starforge.serve.pool.worker.PoolEvent;
 import dev.starforge.text.json.Jackson;
 import java.time.Clock;
 import java.util.Locale;

@@ -7,9 +7,9 @@ import dev.starforge.serve.metrics.Metric;
 import dev.starforge.serve.pool.device.PoolDevice;
 import dev.starforge.serve.pool.proxy.Relay;
 import dev.starforge.serve.pool.route.WorkerRouting;
-import dev.starforge.serve.pool.supervise.PoolEvent;
-import dev.starforge.serve.pool.supervise.WorkerState;
-import dev.starforge.serve.pool.supervise.WorkerView;
+import dev.starforge.serve.pool.worker.PoolEvent;
+import dev.starforge.serve.pool.worker.WorkerState;
+import dev.starforge.serve.pool.worker.WorkerView;
 import java.time.Duration;
 import java.util.List;
 import java.util.Locale;
@@ -100,7 +100,7 @@ public final class PoolMetrics implements Relay.RelayListener {
             long count = workers.stream().filter(each -> each.state() == state).count();
             out.sample("pool_workers", "status=\"" + state.name().toLowerCase(Locale.ROOT) + "\"", count);
         }
-        out.family("pool_requests_running", "Requests under way.", "gauge");
+        out.family("pool_requests_running", "Requests in flight.", "gauge");
         out.sample("pool_requests_running", "", running.get());
         out.family("pool_routed_total", "Requests by why they went where they did.", "counter");
         out.sample("pool_routed_total", "by=\"load\"", routing.byLoad());

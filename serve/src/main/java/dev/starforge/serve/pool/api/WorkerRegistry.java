@@ -1,9 +1,9 @@
 package dev.starforge.serve.pool.api;
 
 import dev.starforge.serve.pool.config.RemoteEntry;
-import dev.starforge.serve.pool.supervise.PoolError;
-import dev.starforge.serve.pool.supervise.PoolException;
 import dev.starforge.serve.pool.supervise.Supervisor;
+import dev.starforge.serve.pool.worker.PoolError;
+import dev.starforge.serve.pool.worker.PoolException;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.URI;

@@ -1,8 +1,8 @@
 package dev.starforge.serve.pool.config;
 
 import dev.starforge.text.ClosestName;
-import dev.starforge.text.config.Yaml;
 import dev.starforge.text.config.ConfigException;
+import dev.starforge.text.config.Yaml;
 import java.io.IOException;
 import java.net.URI;
 import java.nio.file.Files;
@@ -111,7 +111,7 @@ public final class PoolFile {
         }
     }
 
-    /** A mapping; unknown keys are errors.  */
+    /** A mapping; unknown keys are errors. */
     private final class Section {
         private final String name;
         private final Node node;

@@ -1,7 +1,7 @@
 package dev.starforge.serve.pool.proxy;
 
-import dev.starforge.serve.pool.supervise.WorkerClient;
-import dev.starforge.serve.pool.supervise.WorkerHealth;
+import dev.starforge.serve.pool.worker.WorkerClient;
+import dev.starforge.serve.pool.worker.WorkerHealth;
 import dev.starforge.text.json.Jackson;
 import java.io.IOException;
 import java.net.URI;

@@ -2,6 +2,14 @@ package dev.starforge.serve.pool.supervise;
 
 import dev.starforge.serve.pool.process.ChildProcess;
 import dev.starforge.serve.pool.process.ExitStatus;
+import dev.starforge.serve.pool.worker.PoolError;
+import dev.starforge.serve.pool.worker.PoolEvent;
+import dev.starforge.serve.pool.worker.PoolException;
+import dev.starforge.serve.pool.worker.WorkerFailure;
+import dev.starforge.serve.pool.worker.WorkerHealth;
+import dev.starforge.serve.pool.worker.WorkerSpec;
+import dev.starforge.serve.pool.worker.WorkerState;
+import dev.starforge.serve.pool.worker.WorkerView;
 import java.io.IOException;
 import java.net.URI;
 import java.nio.file.Path;

@@ -1,5 +1,9 @@
 package dev.starforge.serve.pool.supervise;
 
+import dev.starforge.serve.pool.worker.PoolEvent;
+import dev.starforge.serve.pool.worker.WorkerHealth;
+import dev.starforge.serve.pool.worker.WorkerState;
+import dev.starforge.serve.pool.worker.WorkerView;
 import java.io.IOException;
 import java.net.URI;
 import java.time.Instant;

@@ -1,5 +1,10 @@
 package dev.starforge.serve.pool.supervise;
 
+import dev.starforge.serve.pool.worker.PoolEvent;
+import dev.starforge.serve.pool.worker.WorkerFailure;
+import dev.starforge.serve.pool.worker.WorkerHealth;
+import dev.starforge.serve.pool.worker.WorkerState;
+import dev.starforge.serve.pool.worker.WorkerView;
 import java.net.URI;
 import java.util.List;
 import java.util.Optional;

@@ -1,5 +1,12 @@
 package dev.starforge.serve.pool.supervise;
 
+import dev.starforge.serve.pool.worker.PoolError;
+import dev.starforge.serve.pool.worker.PoolEvent;
+import dev.starforge.serve.pool.worker.PoolException;
+import dev.starforge.serve.pool.worker.WorkerFailure;
+import dev.starforge.serve.pool.worker.WorkerSpec;
+import dev.starforge.serve.pool.worker.WorkerState;
+import dev.starforge.serve.pool.worker.WorkerView;
 import dev.starforge.text.FileException;
 import dev.starforge.text.file.FolderLock;
 import java.io.IOException;

@@ -2,6 +2,10 @@ package dev.starforge.serve.pool.supervise;
 
 import dev.starforge.serve.pool.config.RestartPolicy;
 import dev.starforge.serve.pool.process.ProcessLauncher;
+import dev.starforge.serve.pool.worker.PoolEvent;
+import dev.starforge.serve.pool.worker.PoolTimeouts;
+import dev.starforge.serve.pool.worker.WorkerClient;
+import dev.starforge.serve.pool.worker.WorkerCommand;
 import java.nio.file.Path;
 import java.time.Clock;
 import java.util.concurrent.Executor;

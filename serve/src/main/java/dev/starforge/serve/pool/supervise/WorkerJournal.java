@@ -1,5 +1,6 @@
 package dev.starforge.serve.pool.supervise;
 
+import dev.starforge.serve.pool.worker.WorkerSpec;
 import dev.starforge.text.json.Jackson;
 import java.io.IOException;
 import java.nio.ByteBuffer;

@@ -47,7 +47,7 @@ final class SystemLauncherTest {
         ChildProcess found = launcher.find(child.pid(), child.identity()).orElseThrow();
         assertThat(found.exit()).isEmpty();
         found.kill();
-        assertThat(end(found)).as("the system tells nobody but the parent").isEqualTo(ExitStatus.UNKNOWN);
+        assertThat(end(found)).as("only the parent process gets the exit code").isEqualTo(ExitStatus.UNKNOWN);
         assertThat(end(child).text()).isEqualTo("137: out of memory (SIGKILL)");
         assertThat(launcher.find(child.pid(), child.identity())).isEmpty();
         found.kill(); // the pid may be another's by now

@@ -6,6 +6,14 @@ import dev.starforge.serve.pool.config.RestartPolicy;
 import dev.starforge.serve.pool.process.ChildProcess;
 import dev.starforge.serve.pool.process.ExitStatus;
 import dev.starforge.serve.pool.process.ProcessLauncher;
+import dev.starforge.serve.pool.worker.PoolEvent;
+import dev.starforge.serve.pool.worker.PoolTimeouts;
+import dev.starforge.serve.pool.worker.WorkerClient;
+import dev.starforge.serve.pool.worker.WorkerCommand;
+import dev.starforge.serve.pool.worker.WorkerHealth;
+import dev.starforge.serve.pool.worker.WorkerSpec;
+import dev.starforge.serve.pool.worker.WorkerState;
+import dev.starforge.serve.pool.worker.WorkerView;
 import java.io.IOException;
 import java.net.URI;
 import java.nio.file.Path;
@@ -27,7 +35,7 @@ final class FakeWorld implements ProcessLauncher, WorkerClient {
     private static final Duration TICK = Duration.ofMillis(100);
 
     final List<FakeChild> children = new ArrayList<>();
-    final List<PoolEvent> happenings = new ArrayList<>();
+    final List<PoolEvent> events = new ArrayList<>();
     final List<String> shutdowns = new ArrayList<>();
     private final Path state;
     private long nanos = 1_000_000_000_000L;
@@ -127,7 +135,7 @@ final class FakeWorld implements ProcessLauncher, WorkerClient {
                 clock(),
                 new Random(7),
                 Runnable::run,
-                happenings::add));
+                events::add));
     }
 
     private Clock clock() {
@@ -149,7 +157,7 @@ final class FakeWorld implements ProcessLauncher, WorkerClient {
         };
     }
 
-    /** Somebody sets the clock. */
+    /** Sets the clock. */
     void setClock(Duration by) {
         clockIsOff = clockIsOff.plus(by);
     }

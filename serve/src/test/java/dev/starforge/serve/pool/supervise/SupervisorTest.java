@@ -8,6 +8,11 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.assertj.core.api.Assertions.within;
 
 import dev.starforge.serve.pool.supervise.FakeWorld.FakeChild;
+import dev.starforge.serve.pool.worker.PoolError;
+import dev.starforge.serve.pool.worker.PoolEvent;
+import dev.starforge.serve.pool.worker.PoolException;
+import dev.starforge.serve.pool.worker.WorkerSpec;
+import dev.starforge.serve.pool.worker.WorkerState;
 import java.io.IOException;
 import java.net.URI;
 import java.nio.file.Files;
@@ -121,8 +126,8 @@ final class SupervisorTest {
                         failure -> assertThat(failure.isRetriable()).isFalse())
                 .hasMessageContaining("coder: its worker " + id + " cannot be started, since 1970-01-01T00:16:40.1")
                 .hasMessageContaining(why + ". ")
-                .hasMessageContaining("see logs/" + id + ".log in the state folder for the error, then POST /v2/workers/"
-                        + id + "/reload");
+                .hasMessageContaining("see logs/" + id
+                        + ".log in the state folder for the error, then POST /v2/workers/" + id + "/reload");
         world.pass(pool, Duration.ofSeconds(301));
         assertThat(pool.isExpected("coder"))
                 .as("asked for later, another one is tried")
@@ -239,7 +244,7 @@ final class SupervisorTest {
         world.pass(pool, Duration.ofSeconds(2));
         assertThat(world.children.getFirst().kills).isEqualTo(1);
         assertThat(view(pool, id).failure().reason()).contains("not ready within 300 s");
-        assertThat(world.happenings).anyMatch(each -> each.kind() == PoolEvent.PoolEventKind.START_TIMEOUT);
+        assertThat(world.events).anyMatch(each -> each.kind() == PoolEvent.PoolEventKind.START_TIMEOUT);
     }
 
     @Test
@@ -252,7 +257,7 @@ final class SupervisorTest {
         assertThat(view(pool, id).uri()).isEqualTo(first.uri.toString());
         restartAfter(id, 1);
         assertThatThrownBy(() -> pool.calledBack(id, first.start(), first.uri))
-                .as("of a process that is gone")
+                .as("of a process that has exited")
                 .isInstanceOf(PoolException.class);
         assertThatThrownBy(() -> pool.calledBack("w-0", "0", first.uri)).hasMessageContaining("no such worker");
     }
@@ -365,12 +370,13 @@ final class SupervisorTest {
         FakeChild hanging = world.last();
         hanging.answers = false;
         world.ready(pool);
-        FakeChild gone = world.last();
+        FakeChild exited = world.last();
         pool.close();
-        gone.exits(1);
-        Path entry = folder.resolve("workers").resolve(gone.argument("--worker-id") + ".json");
-        // its pid has passed to a process that is none of ours
-        Files.writeString(entry, Files.readString(entry).replace("\"pid\" : " + gone.pid, "\"pid\" : " + hanging.pid));
+        exited.exits(1);
+        Path entry = folder.resolve("workers").resolve(exited.argument("--worker-id") + ".json");
+        // its pid was reused by another process
+        Files.writeString(
+                entry, Files.readString(entry).replace("\"pid\" : " + exited.pid, "\"pid\" : " + hanging.pid));
         pool = world.supervisor();
         pool.adopt();
         assertThat(hanging.kills + hanging.terminations).isZero();
@@ -378,7 +384,7 @@ final class SupervisorTest {
         assertThat(view(pool, hangs).restarts()).isZero();
         world.pass(pool, Duration.ofSeconds(3));
         assertThat(world.children).as("both are started again").hasSize(4);
-        assertThat(gone.kills + gone.terminations).isZero();
+        assertThat(exited.kills + exited.terminations).isZero();
     }
 
     @Test
@@ -507,7 +513,7 @@ final class SupervisorTest {
         assertThat(pool.stopIdlest("cpu", models)).isEmpty();
         world.pass(pool, Duration.ofMillis(300));
         assertThat(pool.mayBeIdle("cpu", models))
-                .as("somebody asks it straight")
+                .as("a client sends a request directly")
                 .isTrue();
         world.last().running = 0;
         world.pass(pool, Duration.ofMillis(300));

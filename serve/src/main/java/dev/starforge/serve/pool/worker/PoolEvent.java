@@ -1,4 +1,4 @@
-package dev.starforge.serve.pool.supervise;
+package dev.starforge.serve.pool.worker;
 
 /** An event of a worker, with a human-readable detail. */
 public record PoolEvent(PoolEventKind kind, String worker, WorkerState state, String detail) {

@@ -1,4 +1,4 @@
-package dev.starforge.serve.pool.supervise;
+package dev.starforge.serve.pool.worker;
 
 /** The state of a worker. */
 public enum WorkerState {

@@ -1,4 +1,4 @@
-package dev.starforge.serve.pool.supervise;
+package dev.starforge.serve.pool.worker;
 
 import dev.starforge.text.json.Jackson;
 import java.util.Map;

@@ -1,7 +1,9 @@
-package dev.starforge.serve.pool.supervise;
+package dev.starforge.serve.pool.start;
 
 import dev.starforge.serve.pool.device.DeviceDiscovery;
 import dev.starforge.serve.pool.device.PoolDevice;
+import dev.starforge.serve.pool.worker.PoolError;
+import dev.starforge.serve.pool.worker.PoolException;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Map;

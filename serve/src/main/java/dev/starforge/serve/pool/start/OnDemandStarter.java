@@ -1,7 +1,15 @@
-package dev.starforge.serve.pool.supervise;
+package dev.starforge.serve.pool.start;
 
 import dev.starforge.serve.pool.config.ModelEntry;
 import dev.starforge.serve.pool.config.PoolConfig;
+import dev.starforge.serve.pool.supervise.Supervisor;
+import dev.starforge.serve.pool.supervise.WorkerCandidate;
+import dev.starforge.serve.pool.supervise.WorkerLease;
+import dev.starforge.serve.pool.worker.PoolError;
+import dev.starforge.serve.pool.worker.PoolException;
+import dev.starforge.serve.pool.worker.PoolTimeouts;
+import dev.starforge.serve.pool.worker.WorkerState;
+import dev.starforge.serve.pool.worker.WorkerView;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;

@@ -1,4 +1,4 @@
-package dev.starforge.serve.pool.supervise;
+package dev.starforge.serve.pool.start;
 
 import dev.starforge.serve.pool.config.ModelEntry;
 import dev.starforge.serve.pool.config.PoolConfig;
@@ -6,6 +6,11 @@ import dev.starforge.serve.pool.device.Deployment;
 import dev.starforge.serve.pool.device.DeviceDiscovery;
 import dev.starforge.serve.pool.device.MachineInfo;
 import dev.starforge.serve.pool.device.PoolDevice;
+import dev.starforge.serve.pool.supervise.Supervisor;
+import dev.starforge.serve.pool.worker.PoolError;
+import dev.starforge.serve.pool.worker.PoolException;
+import dev.starforge.serve.pool.worker.PoolTimeouts;
+import dev.starforge.serve.pool.worker.WorkerSpec;
 import java.io.IOException;
 import java.nio.file.InvalidPathException;
 import java.nio.file.Path;

@@ -1,8 +1,11 @@
-package dev.starforge.serve.pool.supervise;
+package dev.starforge.serve.pool.start;
 
 import dev.starforge.serve.pool.device.DeviceKind;
 import dev.starforge.serve.pool.process.CommandRunner;
 import dev.starforge.serve.pool.process.CommandRunner.CommandOutput;
+import dev.starforge.serve.pool.worker.PoolError;
+import dev.starforge.serve.pool.worker.PoolException;
+import dev.starforge.serve.pool.worker.WorkerSpec;
 import dev.starforge.text.json.Jackson;
 import java.io.IOException;
 import java.nio.file.Files;

@@ -1,4 +1,4 @@
-package dev.starforge.serve.pool.supervise;
+package dev.starforge.serve.pool.worker;
 
 import java.net.URI;
 import java.nio.file.Path;
@@ -23,7 +23,7 @@ public record WorkerCommand(List<String> program, Optional<Path> keyFile, String
     }
 
     /** @param start identifies this start in the callback */
-    List<String> of(String id, WorkerSpec spec, String start) {
+    public List<String> of(String id, WorkerSpec spec, String start) {
         List<String> command = new ArrayList<>(program);
         command.addAll(
                 List.of("worker", "--worker-id", id, "--model", spec.path().toString(), "--port", "0"));
