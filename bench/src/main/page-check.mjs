@@ -180,7 +180,7 @@ async function compareThem(page, scheme, size) {
   await page.locator(".compare").getByLabel("Prompt").fill("def step_3(value, limit=21):\n");
   const left = await run(page), right = await written(page, 1);
   assert.notEqual(left, right, "base and tuned write the same");
-  assert.match(await page.locator("form.ask:visible [role=status]").textContent(), /Identical up to token \d+|Different part at the first token/);
+  assert.match(await page.locator("form.ask:visible [role=status]").textContent(), /Identical up to token \d+|Different from the first token/);
   assert.equal(await page.locator(".parting:visible").count(), 2);
   await check(page, `compare-${scheme}-${size}`);
 }

@@ -119,7 +119,7 @@ final class CallbackTest {
         try (HttpServer server = listener.start()) {
             assertThatThrownBy(() -> to(server).send(READY))
                     .isInstanceOf(IOException.class)
-                    .hasMessageContaining("it answered 503");
+                    .hasMessageContaining("got status 503");
         }
         assertThat(listener.bodies).hasSize(6);
     }

@@ -115,7 +115,7 @@ final class DeploymentTest {
         assertThat(without.rejected())
                 .hasSize(2)
                 .first()
-                .isEqualTo("NVIDIA GeForce RTX 4090: workers cannot compute on it here; `starforge devices` says why");
+                .isEqualTo("NVIDIA GeForce RTX 4090: workers cannot use it; run `starforge devices` for the reason");
         Deployment apple = Deployment.of(ProbeParsers.macOs(SYSCTL_APPLE, DISPLAYS_APPLE), CPU_ALONE);
         assertThat(apple.text()).startsWith("--device cpu: a processor; unused: [Apple M1 Pro: workers cannot");
     }

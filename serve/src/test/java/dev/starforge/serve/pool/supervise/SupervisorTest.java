@@ -268,7 +268,7 @@ final class SupervisorTest {
         world.last().workerId = "w-other";
         world.callBack(pool);
         world.pass(pool, Duration.ofMillis(100));
-        assertThat(view(pool, id).failure().reason()).contains("answers w-other, expected " + id);
+        assertThat(view(pool, id).failure().reason()).contains("is worker w-other, expected " + id);
     }
 
     @Test
@@ -459,7 +459,7 @@ final class SupervisorTest {
         String id = pool.register(remote.uri, "");
         world.pass(pool, Duration.ofMillis(200));
         assertThat(lease().orElseThrow().workerId()).isEqualTo(id);
-        assertThatThrownBy(() -> pool.stop(id)).hasMessageContaining("was registered");
+        assertThatThrownBy(() -> pool.stop(id)).hasMessageContaining("is a registered worker");
         remote.answers = false;
         world.until(pool, () -> state(pool, id) == WorkerState.FAILED);
         assertThat(lease()).isEmpty();
