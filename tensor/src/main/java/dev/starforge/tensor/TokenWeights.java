@@ -6,7 +6,7 @@ import java.util.function.LongPredicate;
  * The arithmetic of sampling, defined to the bit, so that the same request has the same text on every device. A token's
  * weight is exp(z), z its distance to the best score over the temperature, as a whole number of 2^-40: sums of whole numbers
  * are exact in any order, so a device may add up as it likes, and needs no doubles. Tokens below 2^-40 of the best one have
- * no weight; a draw has 24 bits, so nobody could tell.
+ * no weight; a draw has 24 bits, so it makes no difference.
  *
  * <p>Everything else is one IEEE operation in float32 at a time. The temperature divides distances, never scores, and so
  * cannot overflow.
@@ -65,7 +65,7 @@ public final class TokenWeights {
         return Float.intBitsToFloat(exponent + 127 << 23);
     }
 
-    /** The logit of a token that was in the prompt (uses 0) or generated so many times, with its penalties. */
+    /** Applies the penalties to the logit of a token that is in the prompt (uses 0) or was generated {@code uses} times. */
     public static float penalize(float score, int uses, float repetition, float presence, float frequency) {
         float repeated = score < 0 ? score * repetition : score / repetition;
         return uses > 0 ? repeated - (presence + uses * frequency) : repeated;

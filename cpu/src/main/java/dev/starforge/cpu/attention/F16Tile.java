@@ -16,7 +16,7 @@ import jdk.incubator.vector.VectorSpecies;
  *
  * <p>Widening is a shift, a mask and a multiplication by 2^112. The last is left out: queries and weights are handed over
  * 2^112 times as large instead, which is as exact, so that the bits are {@link HeadTile}'s. All of that is wrong for
- * infinity and NaN: where there are any, false, and the tile has to be computed there. Halves below 2^-14 are numbers that
+ * infinity and NaN: for such a tile it returns false and the caller widens it. Values below 2^-14 are numbers that
  * some processors are slow with, and few.
  */
 final class F16Tile {

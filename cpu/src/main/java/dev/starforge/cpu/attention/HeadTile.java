@@ -22,8 +22,8 @@ import jdk.incubator.vector.VectorSpecies;
  *
  * <p>A score is {@value #CHAINS} chains of fused multiply-adds, dimension i in chain i mod {@value #CHAINS}, which meet in a
  * binary tree: 8 apart, then 4, 2, 1. Narrow vectors take the chains in several passes. The last levels of as many trees
- * as there are lanes are one exchange of halves and one addition for two vectors, so no vector is summed on its own. A
- * value's sum is one chain over the keys. Neither tells the width of the machine nor what else was in the tile.
+ * as there are lanes are one shuffle and one addition for two vectors, so no vector is summed on its own. A
+ * value's sum is one chain over the keys. Neither depends on the vector width or the other keys in the tile.
  */
 public final class HeadTile {
     /** Keys in a tile: as many as fill a first level cache together with their values, so that what a tile costs once is shared. */

@@ -18,14 +18,14 @@ import java.util.function.IntUnaryOperator;
  * How a matrix of quantized weights lies in this device's memory. A file keeps a row's blocks one after the other, which
  * suits no vector: codes of a few bits between scales. Here 32 rows make a panel, and lanes are rows: of each block, first
  * the scales, then the codes; of five and six bits, of 16 elements those above four and then the low four. So a kernel reads a panel as
- * one stream that only goes forward, needs no sum across lanes, and meets each scale as a vector. A
+ * one stream that only goes forward, needs no sum across lanes, and multiplies by scales as vectors. A
  * panel has exactly the bytes of its rows, and the way there has a way back. Rows that fill no panel stay as in the file, and
  * so do the planes of a planar type but for its codes, whose panels have no scales: those are few, and are decoded for a
  * stretch of a panel at a time.
  *
- * <p>An int has eight codes of four bits, or four of eight, neighbours in a row, and 32 ints are the rows in order. The upper two of six bits
+ * <p>An int has eight consecutive quantized values of four bits, or four of eight, and 32 ints are the rows in order. The upper two of six bits
  * are ints as well, of sixteen codes, so that a shift puts them above every second code of eight: see {@link #pairs}. Scales and
- * fifth bits, of sixteen codes, lie as 16 bits of each row: row r below 16 is short 2r and row 16 + r is short 2r + 1, so that the two halves of sixteen
+ * fifth bits, of sixteen values, are 16 bits of each row: row r below 16 is short 2r and row 16 + r is short 2r + 1, so that the two parts of sixteen
  * ints are rows in order.
  */
 public final class Panels {
@@ -86,10 +86,10 @@ public final class Panels {
     private static Map<DType, Panels> all() {
         Map<DType, Panels> all = new EnumMap<>(DType.class);
         IntUnaryOperator none = i -> 0;
-        all.put(DType.Q4_0, new Panels(DType.Q4_0, 4, i -> halves(2, i), 0, none, 0));
-        all.put(DType.Q4_1, new Panels(DType.Q4_1, 4, i -> halves(4, i), 0, none, 0));
-        all.put(DType.Q5_0, new Panels(DType.Q5_0, 4, i -> halves(6, i), 1, i -> 16 + i, 0));
-        all.put(DType.Q5_1, new Panels(DType.Q5_1, 4, i -> halves(8, i), 1, i -> 32 + i, 0));
+        all.put(DType.Q4_0, new Panels(DType.Q4_0, 4, i -> nibble(2, i), 0, none, 0));
+        all.put(DType.Q4_1, new Panels(DType.Q4_1, 4, i -> nibble(4, i), 0, none, 0));
+        all.put(DType.Q5_0, new Panels(DType.Q5_0, 4, i -> nibble(6, i), 1, i -> 16 + i, 0));
+        all.put(DType.Q5_1, new Panels(DType.Q5_1, 4, i -> nibble(8, i), 1, i -> 32 + i, 0));
         all.put(DType.Q8_0, new Panels(DType.Q8_0, 8, i -> (2 + i) * 8, 0, none, 0));
         all.put(DType.Q4_K, new Panels(DType.Q4_K, 4, i -> runs(16, i), 0, none, 0));
         all.put(DType.Q5_K, new Panels(DType.Q5_K, 4, i -> runs(48, i), 1, i -> (16 + i % 32) * 8 + i / 32, 0));
@@ -103,7 +103,7 @@ public final class Panels {
         return all;
     }
 
-    private static int halves(int from, int i) {
+    private static int nibble(int from, int i) {
         return (from + i % 16) * 8 + i / 16 * 4;
     }
 
@@ -208,7 +208,7 @@ public final class Panels {
     }
 
     /**
-     * One row of a plane of a block. Eight neighbours have their bits at the same place of eight neighbouring bytes; but for the
+     * One row of a plane of a block. Eight consecutive values have their bits at the same position of eight consecutive bytes; but for the
      * upper bits of Q5_0 and Q5_1 and for GPTQ's, which lie in order already, and NF4's, whose pairs lie the other way round.
      */
     private void put(byte[] file, int block, int[] at, int bits, byte[] out, int plane, int row) {
@@ -245,7 +245,7 @@ public final class Panels {
         }
     }
 
-    /** Eight bytes of a file whose lowest bits are those of eight neighbours. */
+    /** Eight bytes of a file whose lowest bits are those of eight consecutive values. */
     private static long eight(byte[] file, int block, int at) {
         return (long) LONGS.get(file, block + (at >> 3)) >>> (at & 7);
     }

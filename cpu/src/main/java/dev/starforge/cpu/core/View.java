@@ -110,7 +110,7 @@ public final class View {
         }
     }
 
-    /** Pairs of neighbours of bf16, each in the bits of a float. */
+    /** Pairs of consecutive bf16 elements, each pair in the bits of a float. */
     public void loadPairs(long from, int pairs, float[] s, int at) {
         MemorySegment.copy(segment, F32, 2 * from, s, at, pairs);
     }

@@ -10,7 +10,7 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * A few threads that share one operation at a time. Work comes as numbered chunks whose size follows from the shape;
- * whoever is free takes the next number. A chunk computes the same bits whoever takes it, so the number of threads never
+ * a free thread takes the next number. A chunk computes the same bits on any thread, so the number of threads never
  * shows in a result. The calling thread works too. A generation step fires hundreds of small operations: a worker that has
  * nothing to do spins for some microseconds before it parks, and a single chunk never leaves the caller.
  *

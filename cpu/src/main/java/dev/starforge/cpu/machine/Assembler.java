@@ -177,7 +177,7 @@ final class Assembler {
         dword(value);
     }
 
-    /** Counts down, and goes on at {@code loop} unless that was the last. */
+    /** Decrements the counter and jumps to {@code loop} unless it is zero. */
     void repeat(Register count, int loop) {
         rex(Register.RAX, count);
         bytes(0xff, 0xc8 | count.number & 7);

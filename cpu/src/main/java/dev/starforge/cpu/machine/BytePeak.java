@@ -46,7 +46,7 @@ public final class BytePeak {
         kernel.call(iterations, 0, 0, 0, 0, 0);
     }
 
-    /** Multiplications and additions of so many iterations. */
+    /** Multiplications and additions in this number of iterations. */
     public long operations(int iterations) {
         return 2L * iterations * CHAINS * width.bytes;
     }

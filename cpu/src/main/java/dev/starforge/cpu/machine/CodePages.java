@@ -14,7 +14,7 @@ import java.lang.invoke.MethodHandle;
 
 /**
  * Linux's memory for code, and for weights, from the C library. A page of code is first writable, then executable, and never
- * both: whoever can write somewhere cannot run what was written. A system may forbid either step (SELinux, seccomp, systemd's
+ * both: memory that can be written cannot be executed. A system may forbid either step (SELinux, seccomp, systemd's
  * {@code MemoryDenyWriteExecute}), and says so here.
  */
 final class CodePages {
@@ -72,7 +72,7 @@ final class CodePages {
 
     /**
      * Zeros for tensors, in huge pages where the system has some: then one entry of the TLB serves 2 MB of a matrix, and a
-     * single token reads it a quarter faster. Nobody writes the zeros, as Java would.
+     * single token reads it a quarter faster. The zeros are not written, as Java would do.
      *
      * @throws OutOfMemoryError as Java does
      */

@@ -22,7 +22,7 @@ import dev.starforge.tensor.codec.Nf4;
 
 /**
  * Activations in float32 times a panel of NF4: a code is the place of its value in a table that one register holds, or two of
- * AVX2's. A block is one chain of fused multiply-adds of its values, which then meets the scale; the rest is as in {@link
+ * AVX2's. A block is one chain of fused multiply-adds of its values, which is then multiplied by the scale; the rest is as in {@link
  * PanelKernel}, whose arguments and registers it has. Activations of a tile lie token by token for each k.
  */
 final class LookupKernel {

@@ -13,10 +13,10 @@ import java.util.Set;
 import java.util.function.Supplier;
 
 /**
- * Kernels in the instructions of the CPU at hand, written when they are first asked for and kept until the device closes. The
- * Vector API has no instruction that multiplies bytes, and none that widens halves; nothing native is built or shipped for
- * them (oneDNN, libxsmm and XNNPACK do the same in C++). Where this is not to be had, {@link Availability} says why, and the Vector
- * API computes.
+ * Just-in-time assembled kernels for the instruction set of this CPU. A kernel is assembled on first use and kept until the
+ * device closes. The Vector API has no byte dot product and no fp16 conversion; oneDNN, libxsmm and XNNPACK assemble their
+ * kernels in the same way. Nothing native is built or shipped. If machine code is not available, {@link Availability} has the
+ * reason, and Vector API kernels run instead.
  */
 public final class MachineCode implements AutoCloseable {
     private final Width width;
@@ -24,10 +24,10 @@ public final class MachineCode implements AutoCloseable {
     private final CodePages pages;
     private final Map<Object, MachineKernel> kernels = new HashMap<>();
 
-    /** Machine code, if there is some, and why or why not. */
+    /** Machine code if it is available, and the reason. */
     public record Availability(Optional<MachineCode> code, String reason) {}
 
-    /** A panel's product, by what it was assembled for. */
+    /** The key of an assembled panel product. */
     private record PanelKey(PanelFormat format, int tokens, boolean first) {}
 
     /** A product of rows of a float type. */
@@ -98,7 +98,7 @@ public final class MachineCode implements AutoCloseable {
         return format.bias(width == Width.ZMM);
     }
 
-    /** The product of a tile of tokens with a panel; {@code first} starts its sums, otherwise they go on. */
+    /** The product of a tile of tokens with a panel; {@code first} starts the sums, otherwise it continues them. */
     public PanelProduct panelProduct(PanelFormat format, int tokens, boolean first) {
         MachineKernel kernel = kernel(
                 new PanelKey(format, tokens, first),
@@ -116,7 +116,7 @@ public final class MachineCode implements AutoCloseable {
     /**
      * The product of rows of a float type, of k terms in blocks of {@code depth}, with one token.
      *
-     * @param pairs whether a term is two neighbours, of bf16 on both sides
+     * @param pairs whether a term is two consecutive elements, both factors in bf16
      */
     public DotProduct dotProduct(DType type, boolean pairs, int k, int depth) {
         int together = DotKernel.together(width, k);

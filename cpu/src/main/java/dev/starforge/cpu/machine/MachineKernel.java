@@ -10,7 +10,7 @@ import java.lang.invoke.MethodHandle;
 
 /**
  * Code that can be called: a function of six integers. The call is an ordinary one, not {@code critical}, so that a collection
- * need not wait for it. A wrong address ends the JVM: whoever calls has checked every one.
+ * need not wait for it. A wrong address crashes the JVM: the caller checks all addresses.
  */
 record MachineKernel(MemorySegment code) {
     private static final MethodHandle CALL_HEAP = Linker.nativeLinker()

@@ -36,7 +36,7 @@ import dev.starforge.cpu.machine.Assembler.Mem;
 /**
  * Activations of eight bits times a panel of weights: bytes by bytes into ints, four at a time ({@code vpdpbusd}), exactly; then
  * the scales of both. A lane is a row, so nothing is summed across lanes; a token's sum takes the same steps in the same order
- * whoever else is in the tile. Each step unpacks 16 rows twice: rows r of the panel, and rows 16 + r.
+ * independent of the other tokens in the tile. Each step unpacks 16 rows twice: rows r of the panel, and rows 16 + r.
  *
  * <p>Weights are the first factor and unsigned, so signed ones are moved up by 128 and four- to six-bit codes are taken as
  * they are; a sum begins with what that adds too much, {@code bias}. AVX2 has no such instruction: there two do it in 16 bits,
@@ -76,7 +76,7 @@ final class PanelKernel {
     }
 
     /**
-     * @param first whether sums begin here; otherwise they go on from what is in y
+     * @param first whether to start new sums; otherwise they continue from y
      * @return a function of (weights, activations, y, blocks, scales, bytes from a token's y to the next one's)
      */
     static byte[] assemble(Width width, PanelFormat format, int tokens, boolean first) {
@@ -169,7 +169,7 @@ final class PanelKernel {
         }
     }
 
-    /** Signed bytes, four neighbours of a row to an int. */
+    /** Signed bytes, four consecutive elements of a row per int. */
     private void bytes() {
         for (int quad = 0; quad < GROUP / 4; quad++) {
             for (int half = 0; half < 2; half++) {
@@ -185,7 +185,7 @@ final class PanelKernel {
         }
     }
 
-    /** An int has eight codes of a row, of which the even ones and the odd ones are bytes. */
+    /** An int has eight values of a row; the even and the odd ones become bytes. */
     private void nibbles(int part) {
         int eights = GROUP / 8 / format.parts();
         for (int eight = part * eights; eight < (part + 1) * eights; eight++) {
@@ -218,7 +218,7 @@ final class PanelKernel {
     }
 
     /**
-     * Joins four codes and the bits above them, which are in their place when moved so many to the left: see {@link dev.starforge.cpu.core.Panels}.
+     * Joins four values and their upper bits, which are shifted left into place: see {@link dev.starforge.cpu.core.Panels}.
      * They are in registers, or, where those do not suffice, in the cache.
      */
     private void upperTwo(int codes, int sixteen, int left, int half) {

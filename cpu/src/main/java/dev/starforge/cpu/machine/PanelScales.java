@@ -61,7 +61,7 @@ final class PanelScales {
         a.store(at(R8, to + HALF), high);
     }
 
-    /** Finite halves to floats. */
+    /** Converts finite fp16 values to floats. */
     private void f16(int low, int high, int from, float factor) {
         a.load(high, at(RDI, from));
         a.shift(VPSLLD, low, high, 16);

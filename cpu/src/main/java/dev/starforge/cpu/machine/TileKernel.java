@@ -16,7 +16,7 @@ import static dev.starforge.cpu.machine.Register.RDX;
 import static dev.starforge.cpu.machine.Register.RSI;
 
 /**
- * The tile of {@code matmul.Tile}: six rows, each number of which is spread over a vector, and two vectors of a panel
+ * The tile of {@code matmul.Tile}: six rows, each element of which is broadcast to a vector, and two vectors of a panel
  * of lanes. Term k belongs to chain k mod 16; the panel holds the terms of a chain together, and a chain that has ended is added to
  * the sums. The same steps in the same order as there, so the same bits: what is gained are the compiler's spills and its checks of bounds.
  * A term is a product of floats, or two of bf16, of which a vector then holds pairs. A chain is written out without a loop. Sums stay in memory, where a chain of some thirty terms meets them once.
@@ -77,7 +77,7 @@ final class TileKernel {
         a.ret();
     }
 
-    /** So many chains of so many terms each, at R9 and R10. */
+    /** Emits {@code count} chains of {@code terms} terms each, at R9 and R10. */
     private void chains(int count, int terms) {
         if (count == 0 || terms == 0) {
             return;

@@ -15,7 +15,7 @@ import java.util.Arrays;
 
 /**
  * What mixtures of experts need. Products go one expert after the other through a {@link Product}, whose order of summation
- * follows from the length of the sum alone: a token has the bits that its expert's matrix gives it alone, whoever else
+ * follows from the length of the sum alone: a token's result is bit-equal to its expert's product for it alone, whichever token
  * chose that expert. How the rows fall to the experts is read here, on the caller's thread.
  */
 public final class Experts {

@@ -18,7 +18,7 @@ import jdk.incubator.vector.VectorSpecies;
  * Low-rank updates out of tables, in two passes: h = scale * x a^T of all rows into the shared scratch, then y + h b^T. A chunk
  * is some rows and some of the ranks, or of the outputs; whatever order its rows have, it reads each adapter they share once.
  * The sums of a row follow from its own x and its own adapter: over x in the order of {@link Sums}, over the rank in ascending
- * order. So neither the neighbours nor their adapters change a bit of it, and rows of the base are copied.
+ * order. So the result does not depend on the other rows or their adapters, and rows of the base are copied.
  */
 public final class Lora {
     private static final VectorSpecies<Float> SPECIES = Lanes.SPECIES;

@@ -193,7 +193,7 @@ final class MachineMatMul implements Product {
         }
     }
 
-    /** All tiles with one panel, of which {@code rows} are wanted. */
+    /** Multiplies all tiles with one panel, of which {@code rows} rows are stored. */
     private void multiply(
             Workers workers,
             PackedTiles tiles,

@@ -25,7 +25,7 @@ import jdk.incubator.vector.VectorSpecies;
  * Matrix products in packed panels, after Goto and van de Geijn 2008, with one order of summation for every path: k is cut
  * into equal blocks of at most 512; within a block, term k belongs to chain k mod 16, a sequence of fused multiply-adds;
  * the chains of all blocks are added one after the other. This order follows from K alone. Tiles of a large product keep
- * it because a tile computes whole chains; the product of a single row keeps it because sixteen neighbours along k are
+ * it because a tile computes whole chains; the product of a single row keeps it because sixteen consecutive elements along k are
  * sixteen chains, so that it can read a weight of shape [N, K] as it lies in memory, at the speed of memory. A row
  * therefore has the same bits alone, in a batch, and on any machine. Where both operands are bf16 and the machine multiplies pairs
  * of them, a term is such a pair, in the bits of a float, and all of this is the same with half as many terms.
@@ -35,7 +35,7 @@ import jdk.incubator.vector.VectorSpecies;
  * only the small operand needs to be transposed. Otherwise b fills the lanes.
  */
 final class MatMul implements Product {
-    /** Rows of a that are worth the path without panels. */
+    /** Largest number of rows of a for the path without packing. */
     static final int GEMV_MAX_ROWS = 8;
 
     static final int CHAINS = 16;
@@ -135,7 +135,7 @@ final class MatMul implements Product {
         }
     }
 
-    /** Terms that are neighbours. */
+    /** Consecutive terms. */
     private void along(View x, long from, int terms, float[] s, int to) {
         if (each == 1) {
             x.load(from, terms, s, to);
@@ -144,7 +144,7 @@ final class MatMul implements Product {
         }
     }
 
-    /** The same term of neighbours, whose next element is {@code apart}. */
+    /** The same term of consecutive chains, whose elements are {@code apart} elements apart. */
     private void across(View x, long from, long apart, int count, float[] s, int to) {
         if (each == 1) {
             x.load(from, count, s, to);

@@ -25,7 +25,7 @@ import jdk.incubator.vector.VectorSpecies;
  *
  * <p>Exact: weights as floats, one chain of fused multiply-adds over each 256 elements, the stretches added in order.
  * Otherwise, for codes of four to six bits, activations are rounded to eight bits in groups of 32, a scale to each, and
- * the product of the codes is exact: what is lost is half a step of x, 1/254 of the largest of its 32 neighbours. Either
+ * the integer product is exact: the error is at most half a step of x, 1/254 of the absmax of its group of 32. Either
  * way the order of summation follows from K and the type alone.
  */
 final class PanelMatMul implements Product {
@@ -35,10 +35,10 @@ final class PanelMatMul implements Product {
     /** Elements unpacked at a time: the block of the K types. */
     private static final int K_BLOCK = PanelWeight.K_BLOCK;
 
-    /** Elements that a token takes of a panel at a time: long enough for memory, short enough to be compiled soon. */
+    /** Elements of a panel per call: long enough to stream from memory, short enough that the method is compiled soon. */
     private static final int GEMV_K_BLOCK = 4 * K_BLOCK;
 
-    /** Tokens that are worth reading the weight for one at a time. */
+    /** Up to this number of tokens, each token reads the weight by itself. */
     private static final int GEMV_MAX_TOKENS = 4;
 
     /**
@@ -57,7 +57,7 @@ final class PanelMatMul implements Product {
     private static final VectorSpecies<Long> LONGS = FLOATS.withLanes(long.class);
     private static final int W = Lanes.WIDTH;
 
-    // Elements of two vectors in turns: those of the first halves, and of the last.
+    // Interleave two vectors: their lower and their upper lanes.
     private static final VectorShuffle<Integer> FIRST = VectorShuffle.makeZip(INTS, 0);
     private static final VectorShuffle<Integer> LAST = VectorShuffle.makeZip(INTS, 1);
     private static final VectorShuffle<Long> FIRST_PAIRS = VectorShuffle.makeZip(LONGS, 0);
@@ -157,7 +157,7 @@ final class PanelMatMul implements Product {
         });
     }
 
-    /** The rows that fill no panel, in a panel of their own, on the calling thread. */
+    /** Multiplies the remaining rows, padded to a panel of their own, on the calling thread. */
     private void multiplyHere(Workers workers, int tokens, PanelWeight w, int rows, View y, long to) {
         PanelCall call = call(workers, w, y, to);
         workers.run(1, (chunk, s, own) -> {
@@ -171,7 +171,7 @@ final class PanelMatMul implements Product {
         });
     }
 
-    /** Activations as the kernels want them: [tile][k][token], floats or codes with their scales, biases and sums. */
+    /** Packs activations as [tile][k][token]: floats, or quantized values with their scales, biases and sums. */
     private void take(Workers workers, View x, long from, int tokens) {
         workers.run(Workers.count(tokens, tile), (chunk, s, own) -> {
             int first = (int) chunk * tile;
@@ -202,7 +202,7 @@ final class PanelMatMul implements Product {
         });
     }
 
-    /** Numbers of a token become ints that hold a code in both halves; scales, sums and biases go where they belong. */
+    /** Quantizes a token to ints that hold the value in both 16-bit lanes, and stores its scales, sums and biases. */
     private void round(int first, int t, int k0, int count, int[] ints, float[] s, int at) {
         int scale = (first * k + k0 * tile) / X_GROUP + t;
         int bias = biases() + (first * k + k0 * tile) / run + t;
@@ -223,7 +223,7 @@ final class PanelMatMul implements Product {
         }
     }
 
-    /** Tokens that are {@link #K_BLOCK} apart become neighbours: one of them, or four. */
+    /** Interleaves the tokens of a tile, which are {@link #K_BLOCK} apart. */
     private void weave(float[] s, int from, int count, int[] ints, int to) {
         for (int i = from; i < from + count; i += W, to += tile * W) {
             IntVector a = FloatVector.fromArray(FLOATS, s, i).reinterpretAsInts();
@@ -258,7 +258,7 @@ final class PanelMatMul implements Product {
         return padded() * k;
     }
 
-    /** A few tokens with two panels; the same one twice where there is but one. */
+    /** Multiplies a few tokens with two panels, which are the same if only one is left. */
     private void pair(PanelCall call, int tokens, long panel, long panel2, int rows, float[] s, int own) {
         PanelWeight weight = call.weight;
         MemorySegment w = weight.segment();
@@ -296,17 +296,17 @@ final class PanelMatMul implements Product {
         }
     }
 
-    /** Whether codes are multiplied where they lie, longer stretches at a time. */
+    /** Returns true if 8-bit values are multiplied in place, without unpacking. */
     private boolean bytes() {
         return panels.low == Byte.SIZE;
     }
 
-    /** Scales of a stretch of one panel, and its shifts after them. */
+    /** Loads the scales of a K block of one panel, and its shifts after them. */
     private void scales(PanelWeight w, long panel, int k0, int depth, float[] s, int d) {
         w.scales(panel, k0, depth, exact ? 0 : centre, s, d, d + scales);
     }
 
-    /** A few tokens with a stretch of one panel, by way of its codes. */
+    /** Multiplies a few tokens with a K block of one panel, unpacked. */
     private void alone(
             PanelCall call,
             int tokens,
@@ -367,7 +367,7 @@ final class PanelMatMul implements Product {
                     }
                     continue;
                 }
-                boolean two = i + 1 < used; // else the same one twice, the second for nobody
+                boolean two = i + 1 < used; // otherwise the same panel twice, the second result unused
                 long from2 = two ? from + panels.at(k) : from;
                 int y2 = y + (two ? i + 1 : SWEEP_PANELS) * SWEEP_TOKENS * ROWS;
                 scales(weight, two ? panel + i + 1 : panel + i, k0, depth, s, d2);

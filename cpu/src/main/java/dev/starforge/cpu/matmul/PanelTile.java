@@ -137,7 +137,7 @@ final class PanelTile {
         FloatVector.fromArray(FLOATS, s, y + 11 * ROWS + W).add(b11).intoArray(s, y + 11 * ROWS + W);
     }
 
-    /** The same for one token, whose x are neighbours. */
+    /** Multiplies one token, whose x are consecutive. */
     static void dot(float[] s, int x, int w, int depth, int y) {
         for (int part = 0; part < ROWS; part += 2 * W) {
             FloatVector a = FloatVector.zero(FLOATS);

@@ -21,7 +21,7 @@ import java.util.stream.IntStream;
  * @param row the first row of its panels
  * @param rows of the whole matrix
  * @param planes of the whole matrix; empty if scales lie with the codes
- * @param groups which groups the columns of a stretch belong to, where they are not neighbours; else empty
+ * @param groups the groups of the columns of each K block if they are not consecutive (GPTQ act-order); else empty
  */
 record PanelWeight(
         Panels panels,
@@ -32,7 +32,7 @@ record PanelWeight(
         int columns,
         ByteBuffer planes,
         List<KBlock> groups) {
-    /** Elements whose scales are wanted together, at most, where groups are not neighbours. */
+    /** Elements whose scales are loaded together. */
     static final int K_BLOCK = 256;
 
     private static final ByteBuffer NONE = ByteBuffer.allocate(0);

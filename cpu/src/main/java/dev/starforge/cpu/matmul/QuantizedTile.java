@@ -12,13 +12,13 @@ import jdk.incubator.vector.ShortVector;
 import jdk.incubator.vector.VectorSpecies;
 
 /**
- * Products of codes of four to six bits with activations of eight. A 16-bit lane holds the sum of a run of products: 32 of
- * four-bit codes, 16 of five, 8 of six, each measured from the centre of its range, can be no larger than 32 * 8 * 127 =
- * 32512. Codes are multiplied as they are, from zero, and the sum starts at minus the centre times the sum of x; what
+ * Products of quantized values of four to six bits with int8 activations. A 16-bit lane holds the sum of a run of products: 32 of
+ * four-bit values, 16 of five, 8 of six, each measured from the centre of its range, can be no larger than 32 * 8 * 127 =
+ * 32512. Values are multiplied as they are, from zero, and the sum starts at minus the centre times the sum of x; what
  * overflows on the way comes back, because 16-bit arithmetic is a ring. Two instructions multiply and add 32 pairs, nearly twice
- * what a fused multiply-add does on machines whose vectors pass in halves, and a whole run is exact.
+ * what a fused multiply-add does on machines that split 512-bit vectors, and a whole run is exact.
  *
- * <p>Activations come as ints that hold the number in both halves, so that one broadcast serves 16-bit lanes.
+ * <p>Activations are ints that hold the value in both 16-bit lanes, so that one broadcast serves 16-bit lanes.
  */
 final class QuantizedTile {
     /** Tokens of a tile. */

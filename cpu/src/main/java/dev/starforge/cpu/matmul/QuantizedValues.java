@@ -16,16 +16,16 @@ import jdk.incubator.vector.IntVector;
 import jdk.incubator.vector.VectorSpecies;
 
 /**
- * From the planes of a panel ({@link Panels}) to what products compute with: codes as 16-bit numbers, 32 rows to each k in
- * sixteen slots of the float scratch; scales and shifts as floats, 32 rows to each group; and weights as floats. A weight
- * is {@code (code - centre) * scale + shift}; NF4 looks its code up instead.
+ * Unpacks the planes of a panel ({@link Panels}) for products: quantized values as 16-bit integers, 32 rows for each k in
+ * sixteen slots of the float scratch; scales and shifts as floats, 32 rows for each group; and weights as floats. A weight
+ * is {@code (value - centre) * scale + shift}; NF4 is a table lookup.
  *
  * <p>The loops over memory count bytes in a long, by a step that the compiler does not know, on purpose: of a loop whose step
  * it knows it makes several, with some thirty instructions of checks before each, and leaves these alone. The loop over parts
  * is for vectors narrower than sixteen lanes.
  */
 public final class QuantizedValues {
-    /** Slots of the scratch that hold 32 codes. */
+    /** Slots of the scratch that hold 32 quantized values. */
     static final int SLOTS = 16;
 
     private static final int ROWS = Panels.ROWS;
@@ -35,12 +35,12 @@ public final class QuantizedValues {
     private static final VectorSpecies<Integer> INTS = FLOATS.withLanes(int.class);
     private static final int W = Lanes.WIDTH;
     static final float TWO_TO_112 = 0x1p112f;
-    static final int F16_BITS = 0x8fffe000; // sign, exponent and fraction of a half, moved up by 13
+    static final int F16_BITS = 0x8fffe000; // sign, exponent and fraction of an fp16 value, shifted left by 13
     private static final float[] QUANTILES = Nf4.codes16();
 
     private QuantizedValues() {}
 
-    /** What a code is measured from. */
+    /** The quantized value of zero. */
     static int centre(DType type) {
         return switch (type) {
             case Q4_0 -> 8;
@@ -60,7 +60,7 @@ public final class QuantizedValues {
         };
     }
 
-    /** Whether codes are whole numbers of few enough bits to be multiplied as such. */
+    /** Returns true if values are integers that can be multiplied in 16-bit lanes. */
     static boolean areWhole(DType type) {
         return switch (type) {
             case Q8_0, NF4 -> false;
@@ -68,7 +68,7 @@ public final class QuantizedValues {
         };
     }
 
-    /** Whether a weight has a shift. */
+    /** Returns true if the type has a shift (minimum) besides the scale. */
     static boolean shifts(DType type) {
         return switch (type) {
             case Q4_1, Q5_1, Q4_K, Q5_K -> true;
@@ -76,7 +76,7 @@ public final class QuantizedValues {
         };
     }
 
-    /** Codes of {@code k} elements, whole blocks of a panel that begin at {@code from}. */
+    /** Unpacks the values of {@code k} elements, whole blocks of a panel that begin at {@code from}. */
     static void unpack(Panels panels, MemorySegment w, long from, int k, float[] s, int to) {
         int each = panels.high == 0 ? panels.type.blockElements() : Panels.GROUP;
         for (int k0 = 0; k0 < k; k0 += each) {
@@ -90,7 +90,7 @@ public final class QuantizedValues {
         }
     }
 
-    /** Ints of eight codes of rows r and of rows 16 + r; of both first the lower halves in one vector, then the upper ones. */
+    /** Unpacks ints of eight values of rows r and 16 + r: the lower 16 bits of both in one vector, then the upper ones. */
     private static void nibbles(MemorySegment w, long from, int k, float[] s, int to) {
         for (int part = 0; part < SLOTS; part += W) {
             int q = to + part;
@@ -342,7 +342,7 @@ public final class QuantizedValues {
         }
     }
 
-    /** Weights whose groups are not neighbours: (code - zero) * scale of the slot that each k says. */
+    /** Weights whose groups are not consecutive: (value - zero) * scale, with a group index for each k. */
     static void grouped(float[] s, int codes, int[] slots, int k, int scales, int zeros, int to) {
         for (int part = 0; part < SLOTS; part += W) {
             for (int i = 0; i < k; i++) {

@@ -9,7 +9,7 @@ import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.IntVector;
 import jdk.incubator.vector.VectorSpecies;
 
-/** Activations of eight bits: 32 neighbours share a step, and each is a whole number of them from -127 to 127. */
+/** Quantizes activations to int8: groups of 32 consecutive elements share a scale, values are -127 to 127. */
 final class Rounding {
     /** Activations that share a step. */
     static final int GROUP = 32;

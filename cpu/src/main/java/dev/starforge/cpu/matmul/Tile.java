@@ -7,7 +7,7 @@ import jdk.incubator.vector.VectorSpecies;
 /**
  * The innermost loops of matrix products: outer products that keep a small tile of the result in registers. One operand
  * is read a number at a time and spread over a vector, the other is a panel of vectors; every result is one chain of fused
- * multiply-adds over k, starting at zero, and is added to what is there. A lane never meets its neighbours, so neither the
+ * multiply-adds over k, starting at zero, and is added to what is there. Lanes are independent, so neither the
  * width of the machine nor what else is in the tile can change a result. Both tiles keep at most fifteen vectors alive, so
  * that machines with sixteen registers run them too.
  *

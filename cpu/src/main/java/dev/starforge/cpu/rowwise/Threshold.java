@@ -22,7 +22,7 @@ final class Threshold {
 
     /**
      * The highest value such that it and those above have the weight {@code needed}; candidates are values and weights, and
-     * are lost. Cuts the range of the values in half and goes on with the half where it is.
+     * are lost. Cuts the range of the values in half and continues in the half that contains it.
      */
     static float find(Candidates candidates, int n, long needed) {
         float[] s = candidates.s();

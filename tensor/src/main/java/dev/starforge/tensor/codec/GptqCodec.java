@@ -55,12 +55,12 @@ public record GptqCodec(DType type) implements PlanarCodec {
             int lanes) {
         ByteBuffer in = MatrixCodec.littleEndian(matrix);
         int groups = groups(columns);
-        int halves = matrix.position() + rows * columns / 2 + Integer.BYTES * columns;
-        int nibbles = halves + Short.BYTES * rows * groups;
+        int scalesAt = matrix.position() + rows * columns / 2 + Integer.BYTES * columns;
+        int nibbles = scalesAt + Short.BYTES * rows * groups;
         for (int r = 0; r < count; r++) {
             for (int j = 0; j < n; j++) {
                 int i = (row + r) * groups + chosen[j];
-                out[scales + j * lanes + r] = CodecMath.fp16(in, halves + Short.BYTES * i);
+                out[scales + j * lanes + r] = CodecMath.fp16(in, scalesAt + Short.BYTES * i);
                 out[zeros + j * lanes + r] = (in.get(nibbles + i / 2) >> i % 2 * 4 & 15) + 1 & 15;
             }
         }
@@ -91,7 +91,7 @@ public record GptqCodec(DType type) implements PlanarCodec {
         }
     }
 
-    /** Symmetric, groups of neighbours, as {@link Int4Gptq#encode}. */
+    /** Symmetric, with groups of consecutive columns, as {@link Int4Gptq#encode}. */
     @Override
     public void encode(float[] w, int rows, int columns, ByteBuffer out) {
         CodecMath.requireFinite(type, w, 0, w.length);
@@ -99,14 +99,14 @@ public record GptqCodec(DType type) implements PlanarCodec {
         int group = groups == 0 ? 1 : columns / groups;
         ByteBuffer codes = MatrixCodec.plane(type, out, rows, columns, 0);
         ByteBuffer gIdx = MatrixCodec.plane(type, out, rows, columns, 1);
-        ByteBuffer halves = MatrixCodec.plane(type, out, rows, columns, 2);
+        ByteBuffer scalePlane = MatrixCodec.plane(type, out, rows, columns, 2);
         ByteBuffer nibbles = MatrixCodec.plane(type, out, rows, columns, 3);
         for (int c = 0; c < columns; c++) {
             gIdx.putInt(Integer.BYTES * c, c / group);
         }
         for (int g = 0; g < rows * groups; g++) {
             float scale = Int4Gptq.scale(w, g * group, group);
-            halves.putShort(Short.BYTES * g, Float.floatToFloat16(scale));
+            scalePlane.putShort(Short.BYTES * g, Float.floatToFloat16(scale));
             putNibble(nibbles, g, Int4Gptq.MIDDLE - 1);
             for (int i = g * group; i < (g + 1) * group; i++) {
                 putNibble(codes, i, Int4Gptq.code(w[i], scale));

@@ -83,7 +83,7 @@ public record Int4Gptq(int in, int out, int[] qweight, int[] qzeros, short[] sca
                 .findFirst();
     }
 
-    /** The {@link DType#planes planes} of this projection in a type that keeps it, in pieces of about so many bytes. */
+    /** The {@link DType#planes planes} of this projection in a GPTQ type, in parts of about {@code pieceBytes} bytes. */
     public void planes(DType type, int pieceBytes, Consumer<ByteBuffer> piece) {
         new GptqCodec(type).encode(this, pieceBytes, piece);
     }

@@ -65,8 +65,8 @@ public record Nf4(int size, int block, byte[] codes, Absmax absmax) {
         /**
          * Coded magnitudes.
          *
-         * @param map the 256 values that a code stands for
-         * @param absmax for each {@code block} codes, what the map's 1 stands for
+         * @param map the 256 values of the code book
+         * @param absmax the scale of each block of {@code block} values
          * @param offset what is added to all
          */
         record Nested(byte[] codes, float[] map, float[] absmax, int block, float offset) implements Absmax {

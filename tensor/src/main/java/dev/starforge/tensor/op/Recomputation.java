@@ -16,10 +16,10 @@ import java.util.Set;
 import java.util.function.BiFunction;
 
 /**
- * How a block's backward pass gets back what it reads: the block runs once with shapes alone under a tape of its own, which
- * tells what gradients read; from that follows which results are kept, which operations run again, and which need not,
- * since nothing reads what they would give (the last product of a transformer block is one). The block then runs twice,
- * with {@link #keeping} and with {@link #again}, and in the same order each time.
+ * The plan of activation checkpointing for one block. A dry run with shapes only, under a tape, records which tensors
+ * gradients read. From this follows which results are kept, which operations are recomputed, and which are skipped because
+ * no gradient reads their result (for example the last product of a transformer block). The block then runs twice, with
+ * {@link #keeping} and with {@link #again}, in the same order.
  */
 final class Recomputation {
     private enum Step {
@@ -28,7 +28,7 @@ final class Recomputation {
         SKIP
     }
 
-    /** What one operation read and gave, known by the allocation, so that views count as what they show. */
+    /** The inputs and outputs of one operation by their storage, so that views count as the viewed tensor. */
     private record Ran(Op op, List<Storage> in, List<Storage> out) {}
 
     private final List<Ran> ran;
