@@ -68,15 +68,15 @@ class KernelTest {
         return Stream.concat(
                 Stream.of(
                         Arguments.of("common", "TILE", MatMuls.TILE),
-                        Arguments.of("common", "FEW", MatMuls.SMALL_M),
-                        Arguments.of("tiles", "ROWS", WeightTiles.ROWS),
-                        Arguments.of("tiles", "COLUMNS", WeightTiles.FRAGMENT_COLUMNS),
-                        Arguments.of("repack", "MAX_PLANES", QuantizedWeights.MAX_PLANES),
-                        Arguments.of("flash", "QUERIES", FlashAttention.QUERIES_PER_GROUP),
-                        Arguments.of("flashgrad", "ROWS", FlashAttention.QUERIES_PER_GROUP),
-                        Arguments.of("decode", "RUN", FlashAttention.KEYS_PER_STEP),
+                        Arguments.of("common", "SMALL_M", MatMuls.SMALL_M),
+                        Arguments.of("weight_tiles", "TILE_ROWS", WeightTiles.ROWS),
+                        Arguments.of("weight_tiles", "FRAGMENT_K", WeightTiles.FRAGMENT_COLUMNS),
+                        Arguments.of("repack_weights", "MAX_PLANES", QuantizedWeights.MAX_PLANES),
+                        Arguments.of("flash_attention", "QUERIES_PER_GROUP", FlashAttention.QUERIES_PER_GROUP),
+                        Arguments.of("flash_attention_grad", "QUERIES_PER_GROUP", FlashAttention.QUERIES_PER_GROUP),
+                        Arguments.of("decode_attention", "KEYS_PER_STEP", FlashAttention.KEYS_PER_STEP),
                         Arguments.of("rows", "MAX_RANK", RowOps.MAX_RANK),
-                        Arguments.of("common", "STRETCH", RowOps.ROWS_PER_GROUP),
+                        Arguments.of("common", "ROWS_PER_GROUP", RowOps.ROWS_PER_GROUP),
                         Arguments.of("experts", "MAX_ROUTE_GROUPS", MatMuls.MAX_ROUTE_GROUPS)),
                 Stream.of(Fn.values()).map(fn -> Arguments.of("common", "FN_" + fn, Dispatch.code(fn))));
     }

@@ -48,7 +48,7 @@ class SignatureTest {
     @EnumSource
     void everyKernelHasParameters(Kernel kernel) {
         String text = Variant.source(kernel.file());
-        int from = text.indexOf("KERNEL(" + kernel.symbol() + ", ");
+        int from = text.indexOf("KERNEL(" + kernel.symbol() + ",");
         String list = text.substring(from, text.indexOf("{\n", from));
         assertEquals(
                 list.split("(IN|OUT|ARG)\\(").length - 1,

@@ -120,7 +120,7 @@ extern "C" void emulator_uninitialised(const char* name, i64 index) {
 
 extern "C" void emulator_race(const char* name, i64 index, const char* does, int other, const char* did) {
     char who[32];
-    snprintf(who, sizeof who, other == MANY ? "other threads" : "thread %d", other);
+    snprintf(who, sizeof who, other == SEVERAL ? "other threads" : "thread %d", other);
     fault("shared array %s: race: %s element %lld, which %s %s, with no barrier between", name, does, index, who, did);
 }
 
@@ -284,7 +284,7 @@ extern "C" float emulator_simd_max(float x, const char* file, int line) {
     if (arrive(group.rendezvous, SIMD, "simd_max", file, line)) {
         for (int distance = SIMD / 2; distance > 0; distance /= 2) {
             for (int i = 0; i < SIMD; i++) {
-                group.result[i] = larger(group.x[i], group.x[i ^ distance]);
+                group.result[i] = max_nan(group.x[i], group.x[i ^ distance]);
             }
             memcpy(group.x, group.result, sizeof group.x);
         }
