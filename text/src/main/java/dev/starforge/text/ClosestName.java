@@ -4,7 +4,7 @@ import java.util.Collection;
 import java.util.Comparator;
 import java.util.Optional;
 
-/** The name that was probably meant, by Levenshtein's distance: for verbs, flags and settings that do not exist. */
+/** Finds the known name closest to a mistyped one by Levenshtein distance. Used for commands, flags and config keys. */
 public final class ClosestName {
     private ClosestName() {}
 

@@ -2,7 +2,7 @@ package dev.starforge.train;
 
 import java.util.Locale;
 
-/** Times for people. */
+/** Formats durations for messages. */
 public final class Durations {
     private Durations() {}
 

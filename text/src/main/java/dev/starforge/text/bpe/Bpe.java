@@ -31,13 +31,13 @@ public final class Bpe implements TokenModel {
      * @param spellsBytes words come as plain text and are spelled in {@link ByteAlphabet} here
      * @param byteFallback a character without a token becomes {@code <0x61>} tokens, if all of them are there
      * @param unknown the token for the rest; empty: the rest is left out
-     * @param fusesUnknown neighbours without a token are one unknown token
+     * @param fusesUnknown adjacent characters without a token become one unknown token
      * @param ignoresMerges a word that is a token is that token, whatever the merges say
      */
     public record Settings(
             boolean spellsBytes, boolean byteFallback, String unknown, boolean fusesUnknown, boolean ignoresMerges) {}
 
-    /** Two texts that merge; {@code place} is where the file says so. */
+    /** Two symbols that merge; {@code place} is the position of the rule in the file. */
     public record Merge(String left, String right, String place) {}
 
     public Bpe(Path file, Vocabulary vocabulary, List<Merge> list, Settings settings) {

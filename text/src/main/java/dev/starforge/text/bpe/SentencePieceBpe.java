@@ -8,7 +8,7 @@ import java.nio.file.Path;
 import java.util.Arrays;
 
 /**
- * SentencePiece's byte-pair encoding as llama.cpp has it: there is no list of merges, two neighbours merge when their
+ * SentencePiece's byte-pair encoding as in llama.cpp. There is no list of merges: two adjacent symbols merge when their
  * joint text is a token, the highest score first. A character that is part of no token becomes the tokens of its bytes.
  */
 public final class SentencePieceBpe implements TokenModel {

@@ -1,6 +1,6 @@
 package dev.starforge.text.bpe;
 
-/** What turns words into ids. */
+/** Turns pre-tokens into token ids. */
 public sealed interface TokenModel permits Bpe, SentencePieceBpe {
     Vocabulary vocabulary();
 
@@ -8,12 +8,12 @@ public sealed interface TokenModel permits Bpe, SentencePieceBpe {
     WordEncoder encoder();
 
     /**
-     * Whether no merge can join a character to a mark that follows it. Then cutting the text before each run of marks
-     * changes nothing, and a text without a pre-tokenizer becomes words that repeat.
+     * Returns true if no merge joins a character to a mark that follows it. Splitting before each run of marks then
+     * does not change the ids, and makes input without a pre-tokenizer cacheable word by word.
      */
     boolean neverMergesOnto(char mark);
 
-    /** Whether a mark follows another character in a token. */
+    /** Returns true if a mark follows another character in the token. */
     static boolean hasInnerMark(String token, char mark) {
         for (int i = 1; i < token.length(); i++) {
             if (token.charAt(i) == mark && token.charAt(i - 1) != mark) {

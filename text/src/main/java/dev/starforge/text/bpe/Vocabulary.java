@@ -4,19 +4,19 @@ import dev.starforge.text.TokenizerException;
 import java.nio.file.Path;
 import java.util.Collection;
 
-/** Texts by id and ids by text; looked up by a span of characters, so that encoding builds no strings. */
+/** Maps ids to tokens and tokens to ids. Lookups take a span of characters, so encoding allocates no strings. */
 public final class Vocabulary {
     /** Ids may leave holes, but a hole costs memory, and a file must not buy much of that with one number. */
     private static final int MOST_HOLES = 1 << 20;
 
     private static final int LONGEST_TOKEN = 1 << 16;
 
-    private final String[] texts;
+    private final String[] tokens;
     private final int[] slots;
     private final int mask;
     private final int longest;
 
-    /** A text, its id, and its place in the file. */
+    /** A token, its id, and its position in the file. */
     public record Entry(String text, int id, String place) {}
 
     public Vocabulary(Path file, Collection<Entry> entries) {
@@ -37,13 +37,13 @@ public final class Vocabulary {
             longest = Math.max(longest, entry.text.length());
         }
         this.longest = longest;
-        texts = new String[size];
+        tokens = new String[size];
         slots = new int[Integer.highestOneBit(Math.max(8, entries.size())) * 4];
         mask = slots.length - 1;
         for (Entry entry : entries) {
-            if (texts[entry.id] != null) {
+            if (tokens[entry.id] != null) {
                 throw new TokenizerException(
-                        file, entry.place + ": id " + entry.id + " already belongs to " + texts[entry.id]);
+                        file, entry.place + ": id " + entry.id + " already belongs to " + tokens[entry.id]);
             }
             char[] text = entry.text.toCharArray();
             int slot = slot(text, 0, text.length);
@@ -51,14 +51,14 @@ public final class Vocabulary {
                 throw new TokenizerException(
                         file, entry.place + ": token " + entry.text + " already has id " + (slots[slot] - 1));
             }
-            texts[entry.id] = entry.text;
+            tokens[entry.id] = entry.text;
             slots[slot] = entry.id + 1;
         }
     }
 
     /** One more than the highest id. */
     public int size() {
-        return texts.length;
+        return tokens.length;
     }
 
     /** Characters of the longest token. */
@@ -67,14 +67,14 @@ public final class Vocabulary {
     }
 
     public boolean has(int id) {
-        return id >= 0 && id < texts.length && texts[id] != null;
+        return id >= 0 && id < tokens.length && tokens[id] != null;
     }
 
     public String text(int id) {
-        return texts[id];
+        return tokens[id];
     }
 
-    /** The id of a text, or -1. */
+    /** The id of a token, or -1. */
     public int id(String text) {
         return id(text.toCharArray(), 0, text.length());
     }
@@ -87,7 +87,7 @@ public final class Vocabulary {
     /** Where the span is, or the free slot where it would be. */
     private int slot(char[] text, int from, int to) {
         int slot = hash(text, from, to) & mask;
-        while (slots[slot] != 0 && !same(texts[slots[slot] - 1], text, from, to)) {
+        while (slots[slot] != 0 && !same(tokens[slots[slot] - 1], text, from, to)) {
             slot = slot + 1 & mask;
         }
         return slot;

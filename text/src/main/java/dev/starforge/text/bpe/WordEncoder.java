@@ -5,10 +5,10 @@ import dev.starforge.text.pretokenizer.PreTokenSink;
 import java.util.Arrays;
 
 /**
- * Encodes words by merging neighbours, the best pair first, the leftmost among equals. The symbols of a word are a
+ * Encodes pre-tokens by merging adjacent symbols, the best pair first, the leftmost among equals. The symbols of a word are a
  * linked list; a heap of (rank, place) finds the next merge in the logarithm of the word's length, whether the word has
- * six characters or is a whole file. An entry whose pair is no longer there is known by its rank. Words repeat, so the
- * short ones are kept in a table of fixed size, where a newcomer takes the place of whoever had it.
+ * six characters or is a whole file. An entry whose pair no longer exists is detected by its rank. Words repeat, so the
+ * encodings of short ones are cached in a direct-mapped table of fixed size.
  *
  * <p>An encoder is for one thread; what it was made from is shared.
  */

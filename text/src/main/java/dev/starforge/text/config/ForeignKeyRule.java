@@ -2,14 +2,14 @@ package dev.starforge.text.config;
 
 import java.util.List;
 
-/** What becomes of a setting of other programs that is none of ours, in any section. */
+/** How a config key of another trainer that has no equivalent here is handled, in any section. */
 public sealed interface ForeignKeyRule {
-    /** Only these values are what we do anyway. */
+    /** Accepted with these values only, because they match the fixed behaviour. */
     record AllowedValues(List<String> values, String reason) implements ForeignKeyRule {}
 
-    /** Not done, and why. */
+    /** Rejected, with the reason. */
     record Unsupported(String reason) implements ForeignKeyRule {}
 
-    /** Added to a setting of ours, because both together are one here. */
+    /** The value is added to that of another key, which covers both. */
     record AddedTo(Key<Integer> key, String reason) implements ForeignKeyRule {}
 }

@@ -10,7 +10,7 @@ import java.util.function.Function;
 import java.util.stream.Stream;
 
 /**
- * One setting: its name, what it may be, what it is when nobody says, and what other programs call it. A module declares its
+ * A config key: its name, its allowed values, its default, and its names in other programs. A module declares its
  * settings as a table of these; a {@link Schema} joins tables.
  *
  * @param path sections and name, with dots between
@@ -30,7 +30,7 @@ public record Key<T>(
         TEXT,
         /** One of some words, never quoted. */
         WORD,
-        /** A number that is {@code auto} until somebody sets it. */
+        /** A number that is {@code auto} unless it is set. */
         FITTED,
         /** A list, which commas divide on the command line. */
         PATTERNS
@@ -54,7 +54,7 @@ public record Key<T>(
         return new Key<>(path, form, kind, missing, accept, doc, List.copyOf(more));
     }
 
-    /** A value as texts and tables show it. */
+    /** A value as messages and tables show it. */
     static String shown(Object value) {
         return switch (value) {
             case OptionalInt number when number.isEmpty() -> "auto";
@@ -111,7 +111,7 @@ public record Key<T>(
     }
 
     /**
-     * A whole number that is fitted to the machine as long as nobody sets it: {@code auto}, the default, is not set.
+     * A whole number with the default {@code auto}, which is fitted to the machine.
      *
      * @param first what the fitting begins with
      */
@@ -214,7 +214,7 @@ public record Key<T>(
                 doc);
     }
 
-    /** A list of texts, or one text. */
+    /** A list of strings, or one string. */
     public static Key<List<String>> texts(String path, List<String> missing, String doc) {
         return of(path, Form.VALUE, "text or a list of texts", missing, Key::list, doc);
     }

@@ -9,7 +9,7 @@ import java.util.Optional;
 import java.util.TreeMap;
 
 /**
- * Every setting that a file may have: tables of keys, joined, and answers to the names of other programs. All verbs read one
+ * All keys of a config file: tables of keys, joined, and rules for the keys of other programs. All commands read one
  * file with one schema, so each takes its own settings and checks those of the others.
  */
 public final class Schema {

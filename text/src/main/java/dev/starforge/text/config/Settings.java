@@ -153,7 +153,7 @@ public final class Settings {
                 + node.getStartMark().map(mark -> ":" + (mark.getLine() + 1)).orElse("");
     }
 
-    /** YAML takes line breaks and what follows {@code #} out of such a text, which may be a path. */
+    /** YAML drops line breaks and comments after {@code #} from a plain scalar, which may be a path. */
     private static boolean unquoted(Node node) {
         return node instanceof ScalarNode scalar && scalar.getScalarStyle() == ScalarStyle.PLAIN;
     }
@@ -264,7 +264,7 @@ public final class Settings {
         return Key.shown(get(schema.key(path).orElseThrow(() -> new ConfigException("unknown key " + path))));
     }
 
-    /** Whether somebody set it. */
+    /** Returns true if the key was set. */
     public boolean isSet(Key<?> key) {
         return values.containsKey(key.path());
     }

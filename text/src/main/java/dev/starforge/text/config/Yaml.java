@@ -17,15 +17,15 @@ import org.snakeyaml.engine.v2.parser.ParserImpl;
 import org.snakeyaml.engine.v2.scanner.StreamReader;
 import org.snakeyaml.engine.v2.schema.CoreSchema;
 
-/** YAML 1.2 as nodes with their lines, from texts that nobody vouches for. */
+/** Parses untrusted YAML 1.2 into nodes with line numbers. */
 public final class Yaml {
-    /** Settings are three deep; the composer calls itself for each level, and would end without a stack. */
+    /** Limits nesting: the composer recurses for each level and would overflow the stack. */
     private static final int DEEPEST = 64;
 
     private Yaml() {}
 
     /**
-     * The one document of a text, or none.
+     * The single document of the input, or empty.
      *
      * @throws org.snakeyaml.engine.v2.exceptions.YamlEngineException when it is not YAML, or nested too deeply
      */
@@ -40,7 +40,7 @@ public final class Yaml {
         return new Composer(settings, new Shallow(parser)).getSingleNode();
     }
 
-    /** A text between double quotes that reads back as it is, whatever characters it has. */
+    /** A double-quoted YAML scalar that parses back to the same string. */
     public static String quoted(String text) {
         StringBuilder quoted = new StringBuilder("\"");
         text.codePoints().forEach(c -> {
@@ -61,7 +61,7 @@ public final class Yaml {
         return quoted.append('"').toString();
     }
 
-    /** Counts levels as their events come, before anything is built of them. */
+    /** Checks the nesting depth of events before nodes are built from them. */
     private static final class Shallow implements Parser {
         private final Parser parser;
         private final Deque<String> open = new ArrayDeque<>();

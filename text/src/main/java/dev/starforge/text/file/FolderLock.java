@@ -16,20 +16,20 @@ import java.util.List;
 import java.util.stream.Stream;
 
 /**
- * One writer at a time in a folder. The lock is the system's and ends with the process, however it ends; the file it is on
- * stays, since whoever removed it could remove it from under another writer. The file says who took it last.
+ * An exclusive lock on a folder. The operating system releases it when the process ends. The lock file is not deleted,
+ * because deleting it could break the lock of another writer. It names the process that took the lock last.
  */
 public record FolderLock(FileChannel channel) implements AutoCloseable {
     public static final String FILE = ".lock";
 
-    /** Far behind the text, which others must be able to read where a lock keeps them from it. */
+    /** Beyond the text of the file, which must stay readable on systems with mandatory locks. */
     private static final long PLACE = Long.MAX_VALUE - 1;
 
     /**
      * Takes the lock of a folder that exists.
      *
-     * @param holder what takes it, for whoever comes second
-     * @throws FileException when another process, or another part of this one, holds it
+     * @param holder name of the program, shown to processes that find the lock taken
+     * @throws FileException if this or another process holds the lock
      */
     public static FolderLock take(Path folder, String holder) throws IOException {
         FileChannel channel = locked(folder);
@@ -43,15 +43,15 @@ public record FolderLock(FileChannel channel) implements AutoCloseable {
         return new FolderLock(channel);
     }
 
-    /** Takes back that anybody was here: what came to nothing has no claim on what others put there. */
+    /** Clears the name of the holder after a run that wrote nothing. */
     public void forget() throws IOException {
         channel.truncate(0);
     }
 
     /**
-     * Makes sure that nobody holds the lock of a folder now; writes nothing.
+     * Checks that the lock of a folder is free; writes nothing.
      *
-     * @throws FileException when somebody does
+     * @throws FileException if the lock is held
      */
     public static void requireFree(Path folder) throws IOException {
         if (Files.isRegularFile(folder.resolve(FILE))) {
@@ -75,7 +75,7 @@ public record FolderLock(FileChannel channel) implements AutoCloseable {
         throw busy(folder);
     }
 
-    /** Who took the lock of a folder last; empty when nobody has. */
+    /** The last holder of a folder's lock; empty if there was none. */
     public static String holder(Path folder) {
         try {
             Path file = folder.resolve(FILE);
@@ -85,7 +85,7 @@ public record FolderLock(FileChannel channel) implements AutoCloseable {
         }
     }
 
-    /** A folder and those around it, as far as they are not there: what making it would make. */
+    /** The folder and its parents that do not exist yet. */
     public static List<Path> missing(Path folder) {
         return Stream.iterate(
                         folder.toAbsolutePath().normalize(),
@@ -95,9 +95,9 @@ public record FolderLock(FileChannel channel) implements AutoCloseable {
     }
 
     /**
-     * Removes a folder that was made and holds nothing but its lock: a first run that came to nothing leaves nothing.
+     * Removes a folder that this run created and that contains only the lock file.
      *
-     * @param made what was {@link #missing} before
+     * @param made the result of {@link #missing} before the folder was created
      */
     public static void removeIfAlone(List<Path> made) throws IOException {
         if (made.isEmpty() || !Files.isDirectory(made.getFirst())) {
@@ -114,7 +114,7 @@ public record FolderLock(FileChannel channel) implements AutoCloseable {
             try {
                 Files.deleteIfExists(each);
             } catch (DirectoryNotEmptyException used) {
-                return; // by somebody else, by now
+                return; // another process wrote to it
             }
         }
     }

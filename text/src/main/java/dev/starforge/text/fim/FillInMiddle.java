@@ -14,8 +14,7 @@ import java.util.stream.IntStream;
 import java.util.stream.Stream;
 
 /**
- * Asks a model for what stands between two texts, with the tokens it was trained to be asked with: prefix, then suffix,
- * then the middle is its to write (Bavarian et al. 2022).
+ * Fill-in-the-middle prompts in prefix-suffix-middle order, with the model's own FIM tokens (Bavarian et al. 2022).
  */
 public final class FillInMiddle {
     private static final String ANCHOR = "☺";
@@ -40,7 +39,7 @@ public final class FillInMiddle {
                                         .collect(Collectors.joining(", or "))));
     }
 
-    /** The prompt for what is between the two texts. */
+    /** The prompt for the middle between a prefix and a suffix. */
     public int[] prompt(String prefix, String suffix) {
         TokenIdList ids = new TokenIdList();
         tokenizer.encode("", true, ids);
@@ -63,7 +62,7 @@ public final class FillInMiddle {
     public record Window(int[] prompt, boolean truncated) {}
 
     /**
-     * The prompt for what is between two texts, with pieces of other files before them, in the pattern of whole repositories
+     * The prompt for the middle between a prefix and a suffix, preceded by snippets of other files in the repository format
      * (Hui et al. 2024, Qwen2.5-Coder) as far as the vocabulary has tokens for it. What is nearest to the middle is kept: of
      * the prefix its end, of the suffix its beginning, of the snippets the last.
      *

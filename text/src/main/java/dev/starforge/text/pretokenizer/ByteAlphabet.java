@@ -4,7 +4,7 @@ import java.util.Arrays;
 
 /**
  * GPT-2's alphabet of visible characters for bytes: a printable Latin-1 byte is itself, the others are U+0100 and up in
- * order. Byte-level vocabularies are written in it, so that a token that is half a character still has a text.
+ * order. Byte-level vocabularies are written in it, so a token that is part of a character is still a string.
  */
 public final class ByteAlphabet {
     private static final char[] CHARACTERS = new char[256];
@@ -26,7 +26,7 @@ public final class ByteAlphabet {
         return CHARACTERS[b & 0xFF];
     }
 
-    /** The byte that a character stands for, or -1. */
+    /** The byte that a character encodes, or -1. */
     public static int valueOf(char character) {
         return character < BYTES.length ? BYTES[character] : -1;
     }

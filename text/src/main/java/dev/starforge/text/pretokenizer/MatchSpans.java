@@ -2,7 +2,7 @@ package dev.starforge.text.pretokenizer;
 
 import java.util.Arrays;
 
-/** Where a pattern matched in a piece of text: spans in order that cover it, each a match or what lies between two. */
+/** The matches of a pattern in a piece of text, and the gaps between them: spans in order that cover the piece. */
 public final class MatchSpans {
     private int[] starts = new int[16];
     private int[] ends = new int[16];
@@ -40,7 +40,7 @@ public final class MatchSpans {
         return matches[i];
     }
 
-    /** What becomes of the matches. */
+    /** How matches are split from the text, as HF's {@code SplitDelimiterBehavior}. */
     public enum Behavior {
         ISOLATED,
         REMOVED,

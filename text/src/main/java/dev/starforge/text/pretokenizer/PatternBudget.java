@@ -4,8 +4,8 @@ import dev.starforge.text.TokenizerException;
 import java.nio.file.Path;
 
 /**
- * What one call may spend on the patterns of an untrusted file: so many characters read, so many written. A pattern
- * that backtracks without end, or replacements that double the text again and again, end in an error instead.
+ * Limits the work of one call on the regular expressions of an untrusted file: characters read and characters written.
+ * Catastrophic backtracking and replacements that grow the text exponentially end in an error.
  */
 public final class PatternBudget {
     private static final long READS = 10_000_000;
@@ -21,7 +21,7 @@ public final class PatternBudget {
         this.file = file;
     }
 
-    /** Begins a call about {@code characters} of text. */
+    /** Starts a call on {@code characters} characters. */
     public void begin(long characters) {
         reads = READS + READS_PER_CHARACTER * characters;
         writes = WRITES + WRITES_PER_CHARACTER * characters;

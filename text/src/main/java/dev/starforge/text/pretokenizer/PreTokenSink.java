@@ -1,12 +1,12 @@
 package dev.starforge.text.pretokenizer;
 
-/** Takes pieces of text: a stage of pre-tokenization, and at the end of them the encoder of words. */
+/** Receives pre-tokens: the next pre-tokenization stage, or the encoder at the end of the chain. */
 @FunctionalInterface
 public interface PreTokenSink {
     /**
-     * A piece that is not empty.
+     * Receives a non-empty pre-token.
      *
-     * @param first whether it begins where the whole text begins
+     * @param first true if it starts at the beginning of the input
      */
     void preToken(char[] text, int from, int to, boolean first);
 }

@@ -11,7 +11,7 @@ import tools.jackson.databind.JsonNode;
 /**
  * A report: one HTML file that needs nothing from anywhere. It carries its numbers as JSON, the one look that all reports and
  * the page have, and a script that lays the numbers out; so a report is what a script makes of data, and the page that shows
- * a run while it goes on is the same script with newer data. Its own policy forbids it to load anything.
+ * a live run is the same script with newer data. Its own policy forbids it to load anything.
  *
  * <p>This is the module that all writers of reports may use; it knows nothing of what they report.
  */

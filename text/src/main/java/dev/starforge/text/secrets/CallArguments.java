@@ -141,7 +141,7 @@ final class CallArguments {
         }
     }
 
-    /** From and to of each argument; a call that goes on in the next line ends with this one. */
+    /** From and to of each argument; a call that continues on the next line ends with this line. */
     private static List<int[]> arguments(String line, int from) {
         List<int[]> arguments = new ArrayList<>();
         int depth = 0;

@@ -30,7 +30,7 @@ public final class ChatTemplate {
      * Reads a template.
      *
      * @param file for error messages
-     * @param tokens texts of special tokens, such as {@code bos_token}, by the names that templates have for them
+     * @param tokens special tokens by their template variable, such as {@code bos_token}
      */
     public static ChatTemplate parse(Path file, String source, Map<String, String> tokens) {
         return parse(file, source, tokens, Optional.empty());

@@ -181,7 +181,7 @@ final class Filters {
                 .toList();
     }
 
-    /** Jinja sorts without regard to case unless it is told to. */
+    /** Jinja sorts without regard to case by default. */
     private static Comparator<Object> by(boolean cased, Comparator<Object> order) {
         return cased
                 ? order

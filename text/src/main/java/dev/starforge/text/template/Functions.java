@@ -11,7 +11,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.stream.LongStream;
 
-/** The functions that a template finds under their names; they are all that it can call, but for methods of texts and mappings. */
+/** The functions that a template finds under their names; they are all that it can call, apart from methods of strings and mappings. */
 final class Functions {
     private static final int LONGEST_RANGE = 100_000;
 

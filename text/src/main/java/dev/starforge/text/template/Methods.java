@@ -6,7 +6,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 
-/** The methods of texts and mappings that templates call, by Python's rules; any other is an error with its name. */
+/** The methods of strings and mappings that templates call, by Python's rules; any other is an error with its name. */
 final class Methods {
     private Methods() {}
 
@@ -64,7 +64,7 @@ final class Methods {
         };
     }
 
-    /** One text, or a tuple of which any will do. */
+    /** One string, or a tuple of alternatives. */
     private static List<String> any(Object given) {
         return given instanceof List<?> list ? list.stream().map(Value::string).toList() : List.of(Value.string(given));
     }

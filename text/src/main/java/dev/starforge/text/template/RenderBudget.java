@@ -6,8 +6,8 @@ import java.util.function.Supplier;
 
 /**
  * What one rendering may cost. Templates come with models from anywhere: steps are bounded, and a step costs more when it
- * reads or writes much, so that neither a loop nor a few operations on huge texts go on for long. Values that a template
- * builds share their parts, so a small one may have more parts than can be visited; whoever visits them counts here.
+ * reads or writes much, so that neither a loop nor a few operations on huge strings run for long. Values that a template
+ * builds share their parts, so a small one may have more parts than can be visited; every visit is counted here.
  */
 final class RenderBudget {
     /** A conversation of thousands of messages takes a tenth of it. */
@@ -17,7 +17,7 @@ final class RenderBudget {
     private static final int CHARACTERS_OF_A_STEP = 64;
     private static final int ITEMS_OF_A_STEP = 4;
 
-    /** Texts and lists longer than this are a loop gone wild. */
+    /** Strings and lists longer than this are the result of a runaway loop. */
     private static final int LONGEST = 16 << 20;
 
     private long steps;

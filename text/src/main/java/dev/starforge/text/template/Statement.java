@@ -8,7 +8,7 @@ import java.util.function.Supplier;
 
 /** A piece of a template, which writes something or changes a name. */
 sealed interface Statement {
-    /** Where a loop goes on after a statement of its body. */
+    /** Control flow after a statement of a loop body. */
     enum Flow {
         NEXT,
         CONTINUE,

@@ -169,11 +169,11 @@ final class TemplateLexer {
         add(Kind.STRING, text.toString(), from);
     }
 
-    /** What a backslash and the next characters stand for; one that means nothing stands for itself, as in Python. */
+    /** Decodes an escape sequence; an unknown one is kept as it is, as in Python. */
     private String escape(int from) {
         char escaped = at < source.length() ? source.charAt(at++) : ' ';
         return switch (escaped) {
-            case '\n' -> ""; // the line goes on
+            case '\n' -> ""; // line continuation
             case 'n' -> "\n";
             case 't' -> "\t";
             case 'r' -> "\r";

@@ -376,7 +376,7 @@ final class TemplateParser {
         if (tokens.isConstant()) {
             StringBuilder text = new StringBuilder();
             Object constant = tokens.constant();
-            while (constant instanceof String && tokens.isString()) { // neighbours are one string
+            while (constant instanceof String && tokens.isString()) { // adjacent literals are one string
                 text.append(text.isEmpty() ? constant : "").append(tokens.constant());
             }
             return new Expression.Literal(text.isEmpty() ? constant : text.toString());

@@ -12,7 +12,7 @@ import tools.jackson.databind.JsonNode;
  * keys are strings, a {@link Namespace}, functions, and the two words below. Rules are Python's where templates rely on them.
  */
 final class Value {
-    /** Python's None, and Jinja's value of a name that nobody gave. */
+    /** Python's None, and Jinja's undefined. */
     enum Word {
         NONE,
         UNDEFINED
@@ -93,7 +93,7 @@ final class Value {
         throw new Failure("expected a whole number, got a " + kind(of));
     }
 
-    /** @param missing what None, or nothing, stands for */
+    /** @param missing the value for None or undefined */
     static long whole(Object of, long missing) {
         return of instanceof Word ? missing : whole(of);
     }

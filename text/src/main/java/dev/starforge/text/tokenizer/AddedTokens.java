@@ -8,13 +8,13 @@ import java.util.HashMap;
 import java.util.Map;
 import java.util.Objects;
 
-/** The added tokens of a tokenizer, and how they are cut out of a text: leftmost first, the longest of several. */
+/** The added tokens of a tokenizer. Splits input at them: leftmost first, the longest of several. */
 final class AddedTokens {
     private final Map<Integer, AddedToken> byId = new HashMap<>();
     private final Trie raw = new Trie();
     private final Trie normalized = new Trie();
 
-    /** Receives a text's parts in order. */
+    /** Receives the parts of the input in order. */
     interface Parts {
         void text(int from, int to);
 

@@ -1,8 +1,8 @@
 package dev.starforge.text.tokenizer;
 
 /**
- * Decodes what follows a prompt, id by id. The decoder sees the prompt first: a first word has no space before it in some
- * vocabularies, and a completion does not begin with a first word. For one thread.
+ * Decodes a completion, id by id. The decoder sees the prompt first, because some vocabularies drop the space before the
+ * first word of a sequence, and a completion does not start one. Not thread-safe.
  */
 public final class CompletionDecodeStream {
     private final DecodeStream stream;
@@ -13,7 +13,7 @@ public final class CompletionDecodeStream {
         this(tokenizer, HealedPrompt.asIs(prompt));
     }
 
-    /** What a healed prompt has written again is not told. */
+    /** Text that token healing generates again is not returned. */
     public CompletionDecodeStream(Tokenizer tokenizer, HealedPrompt healed) {
         int[] prompt = healed.ids();
         again = healed.characters();
@@ -25,12 +25,12 @@ public final class CompletionDecodeStream {
         pendingPrompt = tokenizer.decode(prompt, true).substring(shown);
     }
 
-    /** The text that this id makes certain: whole characters only. */
+    /** The text that this id completes: whole characters only. */
     public String push(int id) {
         return onlyNew(withoutPrompt(stream.push(id)));
     }
 
-    /** The rest; a character that will not be completed is U+FFFD. */
+    /** The remaining text; an incomplete character becomes U+FFFD. */
     public String finish() {
         return onlyNew(withoutPrompt(stream.finish()));
     }

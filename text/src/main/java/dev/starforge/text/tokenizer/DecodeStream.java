@@ -31,7 +31,7 @@ public final class DecodeStream {
                 budget);
     }
 
-    /** The text that this id makes certain; often empty, when a character is not complete. */
+    /** The text that this id completes; empty while a character is incomplete. */
     public String push(int id) {
         if (tokenizer.has(id) && !(skipSpecial && tokenizer.isSpecial(id))) {
             String token = tokenizer.token(id);
@@ -42,7 +42,7 @@ public final class DecodeStream {
         return take();
     }
 
-    /** The rest; a character that will not be completed is U+FFFD. The stream is over. */
+    /** The remaining text; an incomplete character becomes U+FFFD. Ends the stream. */
     public String finish() {
         budget.begin(pushed);
         stages.finish();

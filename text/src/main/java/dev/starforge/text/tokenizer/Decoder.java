@@ -10,11 +10,11 @@ import java.nio.charset.StandardCharsets;
 import java.util.List;
 
 /**
- * Turns the texts of tokens back into text. Each kind is a stage put onto the next, fed token by token, so that the
- * stream and the whole decode are the same code and cannot differ.
+ * Turns tokens back into text. Decoders are chained stages that receive one token at a time, so streaming and whole
+ * decoding share one implementation.
  */
 sealed interface Decoder {
-    /** A stage for one thread and one text. */
+    /** A stage for one thread and one output. */
     interface Stage {
         /** The next part of a token; {@code last} ends that token. */
         void accept(String part, boolean last);
@@ -146,7 +146,7 @@ sealed interface Decoder {
             };
         }
 
-        /** The byte that a token like {@code <0x61>} stands for, or -1. */
+        /** The byte of a token like {@code <0x61>}, or -1. */
         static int byteOf(String token) {
             if (token.length() != 6 || !token.startsWith("<0x") || token.charAt(5) != '>') {
                 return -1;
@@ -180,7 +180,7 @@ sealed interface Decoder {
         }
     }
 
-    /** Takes up to so many of a character from the start and the end of each token. */
+    /** Strips up to a number of a character from the start and the end of each token. */
     record Strip(int content, int start, int stop) implements Decoder {
         @Override
         public Stage onto(Stage next, PatternBudget budget) {

@@ -33,12 +33,12 @@ public record GgufVocabulary(
     static final Set<String> LIKE_LLAMA3 =
             Set.of("llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "tekken");
 
-    /** Whether a file that does not say so wants a BOS token before a text. */
+    /** The default of {@code add_bos_token}. */
     public static boolean addsBosByDefault(String model, String pre) {
         return model.equals("llama") || LIKE_LLAMA3.contains(pre);
     }
 
-    /** Whether a file that does not say so wants a space before a text. */
+    /** The default of {@code add_space_prefix}. */
     public static boolean addsSpaceByDefault(String model) {
         return model.equals("llama");
     }

@@ -44,7 +44,7 @@ public final class GgufVocabularyConverter {
     /**
      * Reads a {@code tokenizer.json}.
      *
-     * @param rows tokens that the model has; those without a text are unused
+     * @param rows the model's vocabulary size; rows without a token are unused
      * @param bos as the model's settings have it, -1 for none, as for {@code eos}
      */
     public static GgufVocabulary read(Path file, int rows, int bos, int eos) {
@@ -143,7 +143,7 @@ public final class GgufVocabularyConverter {
         return scores;
     }
 
-    /** Whether a space goes before a text; throws where spaces are not marked as SentencePiece marks them. */
+    /** Returns true if a space is prepended to the input; throws if spaces are not marked as in SentencePiece. */
     private static boolean isSpaced(LocatedJson root, List<PreTokenizer> stages) {
         if (!root.object("model").flag("byte_fallback", false)) {
             throw root.at("model")

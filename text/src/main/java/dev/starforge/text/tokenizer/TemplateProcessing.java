@@ -2,7 +2,7 @@ package dev.starforge.text.tokenizer;
 
 import java.util.stream.IntStream;
 
-/** The special tokens around a text. */
+/** The special tokens that the post-processor adds before and after a sequence. */
 record TemplateProcessing(int[] before, int[] after) {
     static final TemplateProcessing NOTHING = new TemplateProcessing(new int[0], new int[0]);
 

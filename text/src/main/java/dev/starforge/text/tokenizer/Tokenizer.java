@@ -116,9 +116,9 @@ public final class Tokenizer {
     }
 
     /**
-     * Appends the ids of a text. Half a surrogate pair counts as U+FFFD.
+     * Appends the ids of a string. An unpaired surrogate counts as U+FFFD.
      *
-     * @param addSpecial whether the tokens that the tokenizer puts around a text are wanted
+     * @param addSpecial true to add the special tokens of the post-processor
      */
     public void encode(String text, boolean addSpecial, TokenIdList ids) {
         String whole = wellFormed(text);
@@ -241,7 +241,7 @@ public final class Tokenizer {
         return addedTexts[id] != null ? addedTexts[id] : model.vocabulary().text(id);
     }
 
-    /** The bytes of text that a token stands for; none for added tokens, and for ids that no token has. */
+    /** The bytes of a token; empty for added tokens and unused ids. */
     byte[] bytes(int id) {
         if (!has(id) || addedTexts[id] != null) {
             return new byte[0];

@@ -23,7 +23,7 @@ import java.util.stream.Stream;
 /**
  * Reads {@code tokenizer.json}. The file is untrusted, and half of what it may contain is never used by the models this
  * program runs: a kind of component that is not listed here is an error with its place, never silently left out.
- * Truncation and padding are the business of whoever makes batches, and are not read.
+ * Truncation and padding are done where batches are built, and are not read.
  */
 public final class TokenizerJson {
     /** Added tokens may leave holes in the ids, but not more than this: a hole costs memory. */

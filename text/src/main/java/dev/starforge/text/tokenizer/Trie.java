@@ -4,7 +4,7 @@ import dev.starforge.text.bpe.LongMap;
 import java.util.Arrays;
 import java.util.BitSet;
 
-/** Finds the longest of many strings at a place in a text, without regard to how many they are. */
+/** Finds the longest of many strings at a position; the cost does not depend on their number. */
 final class Trie {
     static final long NONE = -1;
 

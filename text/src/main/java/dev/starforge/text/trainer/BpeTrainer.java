@@ -22,8 +22,7 @@ import java.util.Map;
 import java.util.PriorityQueue;
 
 /**
- * Learns a byte-level vocabulary: the special tokens, the 256 bytes, then the most frequent pair of neighbours, again
- * and again. Among equally frequent pairs the one with the lower ids comes first, so the result depends on the texts
+ * Learns a byte-level vocabulary: the special tokens, the 256 bytes, then the most frequent adjacent pair, repeatedly. Among equally frequent pairs the one with the lower ids comes first, so the result depends on the texts
  * alone, not on their order nor on the machine. Counts are corrected where a merge changed them and looked at again
  * when they come up, which is what the Rust library does: its ties and its duplicates are kept, and so are its
  * vocabularies.
@@ -60,7 +59,7 @@ public final class BpeTrainer {
         }
     }
 
-    /** How texts are cut into words: as the tokenizers of these models do. */
+    /** The pre-tokenizer, named after the models that use it. */
     public enum Splitting {
         GPT2,
         STARCODER2,
@@ -86,7 +85,7 @@ public final class BpeTrainer {
         }
     }
 
-    /** Two neighbours, how often they are, and the words where they newly appeared. */
+    /** An adjacent pair, its count, and the words where it newly appeared. */
     private static final class Pair {
         private final int left;
         private final int right;

@@ -5,7 +5,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** Settings of other programs that are none of ours, each with an answer; those that are, are aliases of their keys. */
+/** Config keys of other trainers that have no equivalent here, each with a rule. Keys with an equivalent are aliases. */
 final class ForeignConfigKeys {
     static final Map<String, ForeignKeyRule> BY_NAME = table();
 

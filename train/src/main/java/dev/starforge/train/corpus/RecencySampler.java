@@ -14,14 +14,14 @@ import java.util.List;
 import java.util.Set;
 
 /**
- * Which training documents a run reads that has time for some of them only: the newest. Half of the tokens go to files as
- * they are now, which a dataset holds under its last training commit and which would crowd out everything else, and half to
- * what the newest commits changed; what one half does not need the other gets. Within a commit a seed draws.
+ * Selects the newest training documents for a run that has no time for all of them. Half of the token budget goes to
+ * current files, which a dataset holds under its last training commit, and half to the changes of the newest commits; tokens
+ * that one half does not need go to the other. Documents of one commit are drawn at random with a seed.
  *
- * @param documents those that were chosen
- * @param tokens of them
- * @param of tokens of all that could have been
- * @param commits that they are of
+ * @param documents the selected documents
+ * @param tokens of the selected documents
+ * @param of tokens of all candidates
+ * @param commits of the selected documents
  * @param ofCommits commits that have documents
  */
 public record RecencySampler(BitSet documents, long tokens, long of, int commits, int ofCommits) {

@@ -7,8 +7,8 @@ import java.nio.file.Path;
 import java.util.Optional;
 
 /**
- * The documents of a run as it will read them: to train on, to validate with, and the sample of the latter that every
- * evaluation is on. What cannot be trained on is refused here, for a run and before it alike.
+ * The data of a run: training documents, validation documents, and the validation sample of every evaluation. Rejects
+ * unusable data, both in a run and in its preflight check.
  */
 public record RunData(DocumentSources sources, Corpus train, Corpus validation, Corpus.Sample sample)
         implements AutoCloseable {

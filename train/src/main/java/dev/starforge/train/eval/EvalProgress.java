@@ -5,7 +5,7 @@ import java.util.Locale;
 import java.util.function.Consumer;
 import java.util.function.LongSupplier;
 
-/** Says every few seconds how far something is and how long the rest will take. */
+/** Reports progress and the remaining time of an evaluation every few seconds. */
 final class EvalProgress {
     private static final double EVERY = 5;
 

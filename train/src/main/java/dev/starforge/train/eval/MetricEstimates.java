@@ -2,7 +2,7 @@ package dev.starforge.train.eval;
 
 import tools.jackson.databind.node.ObjectNode;
 
-/** A figure with its interval, as the report has it. */
+/** Writes a metric with its confidence interval to the report. */
 final class MetricEstimates {
     private MetricEstimates() {}
 

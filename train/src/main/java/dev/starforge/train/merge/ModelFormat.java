@@ -1,6 +1,6 @@
 package dev.starforge.train.merge;
 
-/** How a model is written: a folder with safetensors, as HF has it, or one GGUF file, as llama.cpp has it. */
+/** Output format of a model: a HF folder with safetensors, or one GGUF file. */
 public enum ModelFormat {
     HF,
     GGUF

@@ -25,8 +25,8 @@ import java.util.function.Consumer;
 import java.util.stream.Collectors;
 
 /**
- * The settings as a machine can obey them, and a table of what was changed and why. One set of settings serves every
- * device; nothing is changed without a row that says so.
+ * Adapts a config to the machine and lists each changed key with the reason. One config serves every device; every change
+ * has a row.
  */
 public final class Adaptation {
     private static final double USABLE = 0.9;
@@ -40,7 +40,7 @@ public final class Adaptation {
     private final List<Row> rows = new ArrayList<>();
     private RunConfig config;
 
-    /** One setting: what was asked, what is done, and why. */
+    /** One key: the configured value, the effective value, and the reason. */
     public record Row(String key, String configured, String effective, String why) {}
 
     private Adaptation(RunConfig config, MachineFacts machine) {
@@ -159,7 +159,7 @@ public final class Adaptation {
         }
     }
 
-    /** Turns quantization off where it is on by default; where somebody asked for it, that is refused. */
+    /** Turns default quantization off; rejects quantization that was set explicitly. */
     private void withoutQuantization(String why, String refusal) {
         for (Key<Boolean> key : List.of(Keys.FOUR_BIT, Keys.EIGHT_BIT)) {
             if (config.get(key) && asked.isSet(key)) {

@@ -270,7 +270,7 @@ public final class Preflight {
                         needed.workspace() / 0x1p30));
     }
 
-    /** A context that nobody set is no longer than the model's. */
+    /** The default context is no longer than the model's. */
     private RunConfig withinModel() {
         int context = facts.map(Model.ModelInfo::contextLength).orElse(Integer.MAX_VALUE);
         return config.isSet(Keys.CONTEXT) || config.get(Keys.CONTEXT) <= context

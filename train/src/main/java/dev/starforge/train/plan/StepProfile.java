@@ -8,7 +8,7 @@ import tools.jackson.databind.node.ArrayNode;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
- * The time of training steps by operation, beside what steps take that nobody measures within.
+ * Time of training steps by operation, with the time of an unprofiled step for comparison.
  *
  * @param steps how many were measured
  * @param stepSeconds of one that was not

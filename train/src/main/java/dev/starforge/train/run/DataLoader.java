@@ -49,7 +49,7 @@ final class DataLoader implements AutoCloseable {
         }
     }
 
-    /** Waits for what is being read: whoever closes the corpus after this closes it under nobody. */
+    /** Waits for pending reads, so that the corpus can be closed safely. */
     @Override
     public void close() {
         threads.ifPresent(ExecutorService::close);

@@ -19,7 +19,7 @@ import java.util.function.BooleanSupplier;
 import tools.jackson.databind.node.ArrayNode;
 import tools.jackson.databind.node.ObjectNode;
 
-/** Beginnings of held-out documents and what the model writes after them, before and after training: {@code samples.json}. */
+/** Completions of held-out prompts before and after training: {@code samples.json}. */
 final class GenerationSamples {
     static final String FILE = "samples.json";
     private static final int PROMPT = 64;

@@ -14,7 +14,7 @@ import tools.jackson.databind.node.ObjectNode;
 
 /**
  * {@code report.html}: a run at a glance. What its script is given here at the end of a run, a page that watches the run is
- * given while it goes on; so both show the same.
+ * used while the run is live; both show the same.
  */
 public final class ReportPage {
     private static final String SCRIPT = "run.js";
@@ -37,7 +37,7 @@ public final class ReportPage {
     /**
      * What the script shows of a run that has ended, but for its metrics.
      *
-     * @param next commands to go on with, by what they are for
+     * @param next next commands, by purpose
      */
     public static ObjectNode figures(Path run, JsonNode summary, Map<String, String> next) {
         ObjectNode data = Jackson.object();

@@ -3,7 +3,7 @@ package dev.starforge.train.run;
 import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.node.ObjectNode;
 
-/** Where a run stands: what a checkpoint says of it besides weights and the optimizer's state. Owned by the run. */
+/** Progress of a run, as saved in a checkpoint next to the weights and the optimizer state. Owned by the run. */
 final class RunState {
     long step;
     int epoch;

@@ -9,9 +9,9 @@ import dev.starforge.train.weights.TrainableModel;
 import java.util.Locale;
 
 /**
- * The memory of a run's steps: how much gradient checkpointing is needed, and what to set where a step does not fit.
+ * Plans the memory of a training step: chooses gradient checkpointing, and advises what to set if a step does not fit.
  *
- * @param memoryBytes what there is; 0 when unknown
+ * @param memoryBytes memory of the device; 0 if unknown
  */
 record StepMemory(RunConfig config, TrainableModel trainable, long memoryBytes) {
     private static final double USABLE = 0.9;
@@ -53,7 +53,7 @@ record StepMemory(RunConfig config, TrainableModel trainable, long memoryBytes) 
                 TrainerSettings.of(config, checkpointing));
     }
 
-    /** What to set, for a person, where one sequence of the context is too much. */
+    /** Advice for the user if one sequence does not fit into memory. */
     String whatFits(Trainer trainer) {
         if (memoryBytes == 0) {
             return "set model.context_window lower, or optimization.gradient_checkpointing: true";

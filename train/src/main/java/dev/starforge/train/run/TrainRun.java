@@ -43,8 +43,7 @@ import tools.jackson.databind.node.ObjectNode;
  * A training run from the first step to the last, or from a checkpoint on. Everything it does is a function of the settings,
  * the data and the step, so a resumed run gives the losses of one that was never interrupted, bit for bit.
  *
- * <p>A step is a number of sequences; how many of them are computed at a time is a matter of memory, and halves when there
- * is too little. {@link #stop} may come from another thread; the rest is serial.
+ * <p>A step is a number of sequences. The micro-batch size depends on memory and is halved when memory runs out. {@link #stop} may come from another thread; the rest is serial.
  */
 public final class TrainRun implements AutoCloseable {
     private static final int NOT_FINITE = 3;
@@ -81,7 +80,7 @@ public final class TrainRun implements AutoCloseable {
      * @param config the effective settings
      * @param model a folder or a file
      * @param memoryBytes what may be planned with; 0 when unknown
-     * @param resume whether to go on from the newest checkpoint, where there is one
+     * @param resume true to resume from the newest checkpoint if there is one
      */
     public record Setup(
             RunConfig config,

@@ -40,7 +40,7 @@ public final class LossScale {
         return goodSteps;
     }
 
-    /** Goes on from a checkpoint. */
+    /** Restores the state from a checkpoint. */
     public void restore(double value, int goodSteps) {
         if (!(value >= 1) || Math.getExponent(value) > 1000 || Math.scalb(1.0, Math.getExponent(value)) != value) {
             throw new TrainException("loss scale: expected a power of two from 1 on, got " + value);

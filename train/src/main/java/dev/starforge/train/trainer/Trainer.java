@@ -32,12 +32,12 @@ import java.util.Set;
 import java.util.stream.Stream;
 
 /**
- * Moves parameters, an adapter's or a whole model's, against the loss of examples; everything else stays as it is. The loss
- * of a step is the mean over all of its target tokens, however they are spread over micro-batches. Examples are packed:
- * they lie end to end and do not see each other.
+ * Runs training steps: forward, backward and optimizer update of an adapter or of all weights. The loss of a step is the
+ * mean over all of its target tokens, independent of the split into micro-batches. Sequences are packed and do not attend
+ * to each other.
  *
- * <p>Logits are never there for all tokens: the product with the vocabulary, its loss and its gradient are computed some
- * rows at a time, at once, since the gradient of a mean is known before the rest of the mean is.
+ * <p>Logits are never materialized for all tokens: the LM head, the cross-entropy loss and its gradient are computed in
+ * chunks of rows, since the gradient of a mean does not depend on the other rows.
  */
 public final class Trainer implements AutoCloseable {
     private static final int LOGITS = 1 << 25;

@@ -2,7 +2,7 @@ package dev.starforge.train.tune;
 
 import java.util.Locale;
 
-/** Counts as people read them. */
+/** Formats counts with K and M suffixes. */
 public final class CountFormat {
     private CountFormat() {}
 

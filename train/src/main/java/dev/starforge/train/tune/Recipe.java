@@ -10,8 +10,8 @@ import java.util.Optional;
 import tools.jackson.databind.JsonNode;
 
 /**
- * The settings of a tune where nobody set them. Those of {@code train} are for models of billions of parameters; small
- * models learn at higher rates, and on a CPU at smaller steps, of which there are more in five minutes.
+ * The defaults of {@code tune} for keys that are not set. Those of {@code train} are for models of billions of parameters; small
+ * models learn at higher rates, and on a CPU at smaller batches, with more steps in five minutes.
  */
 final class Recipe {
     private static final long SMALL = 100_000_000;

@@ -32,13 +32,13 @@ import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
- * From a repository to a model that is ready to serve, in one call: dataset, training, evaluation of base against tuned,
- * merge, quantization. All of it is what the verbs of these names do; this only decides how much of it there is time for, and
- * keeps account in {@link TuneState}, so that a call that was ended anywhere is continued by the next, and one after new
- * commits trains the adapter of the last on those alone.
+ * The {@code tune} command: from a git repository to a model that is ready to serve. The steps ({@link TuneStep}) run the
+ * commands dataset, train, eval, merge and quantize. {@link TuneBudget} divides the time among them, {@link Recipe} supplies
+ * defaults, {@link TuneSteps} runs them, and {@link TuneState} records each finished step, so an interrupted call is resumed
+ * by the next. After new commits, the next round ({@link TuneRound}) trains the last adapter on those commits only.
  */
 public final class Tune {
-    /** More than this is asked about. */
+    /** The command asks for confirmation above this many seconds. */
     static final double LONG = 600;
 
     private static final double SECONDS = 60;
@@ -86,7 +86,7 @@ public final class Tune {
     public record Place(MachineFacts machine, Device device, String reason) {}
 
     /**
-     * What a composition root brings.
+     * Functions that the command line supplies.
      *
      * @param parsers starts parsers that may unpack what they need into a folder
      */

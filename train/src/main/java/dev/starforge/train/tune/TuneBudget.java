@@ -5,8 +5,8 @@ import dev.starforge.train.config.RunConfig;
 import java.util.OptionalDouble;
 
 /**
- * How long the steps of a tune take on this machine, and what training can be given of the time there is. Everything follows
- * from one measured figure, the tokens a second of training: a forward pass takes a third of a step.
+ * Estimates the time of each step of {@link Tune} on this machine, and the time that is left for training. All estimates
+ * follow from the measured training throughput: a forward pass takes a third of a step.
  *
  * @param seconds for all of it; empty where settings say how long training is
  * @param tokensPerSecond of training, as measured

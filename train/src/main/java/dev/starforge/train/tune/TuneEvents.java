@@ -3,7 +3,7 @@ package dev.starforge.train.tune;
 import dev.starforge.data.dataset.BuildProgress;
 import dev.starforge.train.checkpoint.RunEvents;
 
-/** Whoever watches a tune. */
+/** Callbacks for the progress of {@link Tune}. */
 public interface TuneEvents {
     /** What will be done, before anything is. */
     void plan(TunePlan plan);
@@ -11,7 +11,7 @@ public interface TuneEvents {
     /**
      * Asked before work that takes long.
      *
-     * @return whether to go on
+     * @return true to continue
      */
     boolean confirm(double seconds);
 
@@ -24,7 +24,7 @@ public interface TuneEvents {
 
     void note(String text);
 
-    /** An operation runs as its definition, because the device has no kernel of its own or is told not to use it. */
+    /** An operation runs as its definition, because the device has no native kernel or its use is disabled. */
     void fallback(String text);
 
     /** How the dataset comes along. */

@@ -7,7 +7,7 @@ import java.nio.file.Path;
 import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.node.ObjectNode;
 
-/** One round of a tune, as its state file has it: what it began with, which of its steps are done, and what they wrote. */
+/** One round in {@link TuneState}: its inputs, its finished steps, and their outputs. */
 final class TuneRound {
     private final Path folder;
     private final ObjectNode node;
@@ -75,7 +75,7 @@ final class TuneRound {
         return facts(step).path("seconds").asDouble(0);
     }
 
-    /** A step is done; what it wrote is known by its hash from now on. */
+    /** Records a finished step with the hash of its output. */
     void done(TuneStep step, ObjectNode facts, Path output, double seconds) {
         facts.put("output", folder.relativize(output).toString());
         facts.put("sha256", Hashes.sha256(output)).put("seconds", Math.round(seconds * 10) / 10.0);
@@ -84,7 +84,7 @@ final class TuneRound {
         save.run();
     }
 
-    /** The file that a step wrote; an error where it is not what the step left. */
+    /** The output file of a step; fails if its hash differs. */
     Path output(TuneStep step) {
         Path file = folder.resolve(facts(step).path("output").asString(""));
         String expected = facts(step).path("sha256").asString("");

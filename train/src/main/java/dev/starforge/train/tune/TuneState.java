@@ -14,9 +14,8 @@ import tools.jackson.databind.node.ArrayNode;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
- * What a folder of {@code tune} has come to: its rounds, each from the commits that were new to a model, with the hashes of
- * what went in and of what each step wrote. The file is replaced as a whole when a step is done, so a process that is killed
- * anywhere leaves the state before that step, and the same command goes on from there.
+ * The state file of {@link Tune}: its rounds, with the hashes of their inputs and of the output of each step. The file is
+ * replaced atomically when a step is done.
  */
 public final class TuneState {
     public static final String FILE = "tune.json";

@@ -37,7 +37,7 @@ import java.util.Optional;
 import java.util.function.DoubleSupplier;
 import tools.jackson.databind.node.ObjectNode;
 
-/** The steps of one round, those that are not done yet. */
+/** Runs the steps of a round that are not done yet; see {@link Tune}. */
 final class TuneSteps {
     private static final String ADAPTER = "adapter_model.safetensors";
     private static final String MERGED = "merged.gguf";

@@ -18,7 +18,7 @@ import java.util.function.Function;
 import java.util.stream.Stream;
 
 /**
- * A model as any verb takes it: a run, one of its checkpoints, an adapter, a model folder or a GGUF file, resolved to the
+ * A model argument as all commands accept it: a run, one of its checkpoints, an adapter, a model folder or a GGUF file, resolved to the
  * weights to load and the adapter to put on them.
  *
  * @param model a model folder or a GGUF file
@@ -30,7 +30,7 @@ public record TunedModel(Path model, Optional<Path> adapter, String route) {
             "expected a run, a checkpoint, an adapter, a folder with config.json and " + "safetensors, or a .gguf file";
 
     /**
-     * What a path stands for.
+     * Resolves a path.
      *
      * @param base what to put an adapter on; where it is empty, what the adapter names
      * @param named where the model of a name is; throws a {@link ModelException} where it is nowhere
@@ -87,7 +87,7 @@ public record TunedModel(Path model, Optional<Path> adapter, String route) {
     /**
      * The adapter that a run, a checkpoint or a folder holds.
      *
-     * @param instead which verb does it for a whole model
+     * @param instead the command for a whole model
      */
     public static Path adapterOf(Path place, String instead) {
         Path found = Checkpoints.resolve(place);
@@ -104,7 +104,7 @@ public record TunedModel(Path model, Optional<Path> adapter, String route) {
     }
 
     /**
-     * The model that an adapter goes on.
+     * The base model of an adapter.
      *
      * @param base as for {@link #of}
      */

@@ -14,9 +14,9 @@ import java.util.Deque;
 import java.util.function.BiFunction;
 
 /**
- * The experts that tokens go to, noted in one run and taken in another. In 16 bits a token whose two best experts are nearly
- * tied may go to the other one, and its logits are then those of another function: what is left to compare is the arithmetic
- * with the same experts, and how often others would have been chosen.
+ * Records the expert routing of one run and replays it in another. In 16 bits, a token whose two best experts are nearly
+ * tied may be routed to the other one, which changes its logits. Replaying compares the arithmetic with the same experts,
+ * and counts how often the routing would differ.
  */
 final class ExpertRouting {
     private final Device device;
@@ -28,12 +28,12 @@ final class ExpertRouting {
         this.device = device;
     }
 
-    /** Notes what is chosen. */
+    /** Records the chosen experts. */
     Ops noting(Ops ops) {
         return new RoutedOps(ops, (best, choices) -> chosen.add(choices));
     }
 
-    /** Takes what was noted. */
+    /** Replays the recorded experts. */
     Ops taking(Ops ops) {
         return new RoutedOps(ops, (best, choices) -> {
             int[] noted = chosen.remove();

@@ -28,7 +28,7 @@ public record SelfTest(Path golden, String model, Device device, Device referenc
     /** @param detail what was measured, or what is wrong */
     public record Check(String name, boolean pass, String detail) {}
 
-    /** Runs all checks, and tells each when it is done; whether all passed. */
+    /** Runs all checks and reports each result. Returns true if all passed. */
     public boolean run(Consumer<Check> told) throws IOException {
         GoldenFolder folder = new GoldenFolder(golden, device, Precision.FLOAT32, Fallback.QUIET);
         boolean[] pass = {true};

@@ -28,8 +28,8 @@ import tools.jackson.core.JacksonException;
 import tools.jackson.databind.JsonNode;
 
 /**
- * A new model of StarCoder2's shape: its tokenizer, the dataset's or one trained on the texts, its config, and weights
- * drawn with the run's seed. Made once, in the folder {@code base} of the run, and then a model folder like any other.
+ * A randomly initialized model with the StarCoder2 architecture: a tokenizer (the dataset's or a newly trained one), a config,
+ * and weights drawn with the run's seed. Created once in the folder {@code base} of the run.
  */
 public final class ScratchModel {
     public static final String NAME = "scratch";

@@ -212,7 +212,7 @@ public sealed interface TrainableModel extends AutoCloseable {
         }
     }
 
-    /** A model all of which is trained, in float32. */
+    /** Full fine-tuning: all weights are trained, in float32. */
     record Full(Model model, List<Parameter> parts, Path base, Scope scope) implements TrainableModel {
         private static final long SHARD = 4L << 30;
 
