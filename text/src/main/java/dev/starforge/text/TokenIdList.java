@@ -1,6 +1,5 @@
 package dev.starforge.text;
 
-import dev.starforge.text.tokenizer.Tokenizer;
 import java.util.Arrays;
 
 /** A growing list of ids without boxing; what {@link Tokenizer#encode(String, boolean, TokenBuffer)} appends to. */
