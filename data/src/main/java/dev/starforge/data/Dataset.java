@@ -16,7 +16,7 @@ import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.json.JsonMapper;
 
 /**
- * A folder that the {@code dataset} verb wrote, as a trainer sees it: {@code manifest.json} and the shards it names. A
+ * A folder that the {@code dataset} command wrote, as a trainer sees it: {@code manifest.json} and the shards it names. A
  * dataset grows by generations, each with its own three splits; here they are one list for each split, oldest generation
  * first, without the documents that a later generation has tombstoned.
  */

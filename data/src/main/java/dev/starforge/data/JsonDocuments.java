@@ -35,7 +35,7 @@ public final class JsonDocuments {
             .enable(StreamReadFeature.STRICT_DUPLICATE_DETECTION)
             .build();
 
-    /** What tokenizers call the end of a text; the first that a vocabulary has is taken. */
+    /** Names of end-of-text tokens; the first that the vocabulary has is used. */
     private static final List<String> ENDS =
             List.of("<|endoftext|>", "<\uFF5Cend\u2581of\u2581sentence\uFF5C>", "<|end_of_text|>", "</s>");
 
@@ -284,7 +284,7 @@ public final class JsonDocuments {
         return DocumentList.of(documents);
     }
 
-    /** The id that ends a text in this vocabulary. */
+    /** The end-of-text id of this vocabulary. */
     public static OptionalInt endOfText(Tokenizer tokenizer) {
         return ENDS.stream()
                 .map(tokenizer::id)

@@ -29,15 +29,14 @@ import org.treesitter.TreeSitterTsx;
 import org.treesitter.TreeSitterTypescript;
 
 /**
- * Answers what a source file declares, over standard input and output. It lives in a process of its own because grammars
- * are C, and files come from anywhere: what crashes here is a child, and the parent goes on without it.
+ * Lists the declarations of source files; a server on standard input and output. It runs in a child process because grammars
+ * are native code and files are untrusted: a crash ends only the child.
  *
- * <p>A request is the name of a grammar and a text, each an int length and UTF-8. The answer is an int count and so many
- * symbols: kind (byte), first byte, end, beginning of the body or -1, index of the enclosing symbol or -1 (ints), and the
- * name. The kinds are 0 import, 1 type, 2 function, 3 block. A count of -1 says that there is no such grammar. Blocks, the
- * statements of functions, are only told for a grammar with a {@code +} before its name: every question about a node is a
- * call into native code, and these took half of the time. A {@code ?} before the name asks for one number instead: how
- * many places of the text do not fit the grammar.
+ * <p>A request is the name of a grammar and a text, each as an int length and UTF-8 bytes. The response is an int count
+ * followed by that number of symbols: kind (byte), start, end, start of the body or -1, index of the enclosing symbol or -1
+ * (ints), and name. Kinds are 0 import, 1 type, 2 function, 3 block. A count of -1 means that the grammar is unknown. Blocks,
+ * the statements of functions, are included only if the name starts with {@code +}: each needs calls into native code, which
+ * took half of the time. If the name starts with {@code ?}, the response is the number of syntax errors.
  */
 final class GrammarMain {
     private static final int IMPORT = 0;
@@ -45,8 +44,8 @@ final class GrammarMain {
     private static final int FUNCTION = 2;
     private static final int BLOCK = 3;
 
-    private static final int MOST_SYMBOLS = 20_000;
-    private static final int MOST_DEPTH = 200;
+    private static final int MAX_SYMBOLS = 20_000;
+    private static final int MAX_DEPTH = 200;
 
     private static final Set<String> IMPORTS = Set.of(
             "import_declaration",
@@ -90,29 +89,28 @@ final class GrammarMain {
     private static final Set<String> NAMES = Set.of(
             "identifier", "type_identifier", "field_identifier", "property_identifier", "qualified_identifier", "name");
 
-    /** What a kind of node is to us. Its name is a string from native code, asked for once a grammar. */
+    /** The role of a node type. Type names come from native code, so each is looked up once per grammar. */
     private enum Role {
         IMPORT,
         WRAPPER,
         TYPE,
-        /** A type where it has a body, else a mention of one. */
+        /** A type declaration if it has a body, otherwise a reference to a type. */
         SPECIFIER,
         FUNCTION,
-        /** A variable, which may hold a function. */
+        /** A variable declaration, whose value may be a function. */
         VARIABLE,
         OTHER,
-        /** A bracket or keyword, with nothing in it. */
+        /** A bracket or keyword without children. */
         TOKEN
     }
 
-    /** An answer in the making. */
-    private record Symbol(int kind, int from, int to, int body, int parent, String name) {}
+    private record FoundSymbol(int kind, int from, int to, int body, int parent, String name) {}
 
     private final TSParser parser = new TSParser();
     private final Map<String, TSLanguage> languages = new HashMap<>();
     private final Map<String, Map<Integer, Role>> rolesOfGrammars = new HashMap<>();
     private Map<Integer, Role> roles = Map.of();
-    private final List<Symbol> symbols = new ArrayList<>();
+    private final List<FoundSymbol> symbols = new ArrayList<>();
     private byte[] text = {};
     private boolean blocks;
 
@@ -154,7 +152,7 @@ final class GrammarMain {
                     visitChildren(cursor, -1, 0);
                 }
                 out.writeInt(symbols.size());
-                for (Symbol symbol : symbols) {
+                for (FoundSymbol symbol : symbols) {
                     out.writeByte(symbol.kind);
                     out.writeInt(symbol.from);
                     out.writeInt(symbol.to);
@@ -167,12 +165,12 @@ final class GrammarMain {
         }
     }
 
-    /** Nodes that stand for what does not fit, or for what is missing; a tree too deep to look at counts as one. */
+    /** Counts error and missing nodes; a subtree that is too deep counts as one. */
     private static int errors(TSNode node, int depth) {
         if (node.isError() || node.isMissing()) {
             return 1;
         }
-        if (!node.hasError() || depth > MOST_DEPTH) {
+        if (!node.hasError() || depth > MAX_DEPTH) {
             return node.hasError() ? 1 : 0;
         }
         int errors = 0;
@@ -197,22 +195,22 @@ final class GrammarMain {
         };
     }
 
-    /** Visits the children of the node that the cursor is at, and leaves it there. */
+    /** Visits the children of the cursor's node and returns the cursor to it. */
     private void visitChildren(TSTreeCursor cursor, int parent, int depth) {
-        if (depth > MOST_DEPTH || !cursor.gotoFirstChild()) {
+        if (depth > MAX_DEPTH || !cursor.gotoFirstChild()) {
             return;
         }
         do {
             TSNode node = cursor.currentNode();
             visit(cursor, node, role(node), parent, depth + 1);
-        } while (symbols.size() < MOST_SYMBOLS && cursor.gotoNextSibling());
+        } while (symbols.size() < MAX_SYMBOLS && cursor.gotoNextSibling());
         cursor.gotoParent();
     }
 
     private void visit(TSTreeCursor cursor, TSNode node, Role role, int parent, int depth) {
         switch (role) {
             case TOKEN -> {}
-            case IMPORT -> symbols.add(new Symbol(IMPORT, node.getStartByte(), node.getEndByte(), -1, parent, ""));
+            case IMPORT -> symbols.add(new FoundSymbol(IMPORT, node.getStartByte(), node.getEndByte(), -1, parent, ""));
             case WRAPPER -> visitWrapper(cursor, node, parent, depth);
             default -> {
                 int kind = kind(node, role);
@@ -244,20 +242,21 @@ final class GrammarMain {
         }
     }
 
-    /** Statements of a function: what it declares, and what may be cut out of it. */
+    /** Visits the statements of a function: declarations, and blocks if requested. */
     private void visitStatements(TSNode body, int parent, int depth) {
-        if (depth > MOST_DEPTH || body.isNull()) {
+        if (depth > MAX_DEPTH || body.isNull()) {
             return;
         }
         try (TSTreeCursor cursor = new TSTreeCursor(body)) {
             boolean more = cursor.gotoFirstChild();
-            while (more && symbols.size() < MOST_SYMBOLS) {
+            while (more && symbols.size() < MAX_SYMBOLS) {
                 TSNode statement = cursor.currentNode();
                 Role role = role(statement);
                 if (kind(statement, role) >= 0) {
                     visit(cursor, statement, role, parent, depth + 1);
                 } else if (blocks && role != Role.TOKEN) {
-                    symbols.add(new Symbol(BLOCK, statement.getStartByte(), statement.getEndByte(), -1, parent, ""));
+                    symbols.add(
+                            new FoundSymbol(BLOCK, statement.getStartByte(), statement.getEndByte(), -1, parent, ""));
                 }
                 more = cursor.gotoNextSibling();
             }
@@ -313,7 +312,7 @@ final class GrammarMain {
         return count == 0 ? node : node.getNamedChild(count - 1);
     }
 
-    /** Null where there is none, as tree-sitter's null. */
+    /** The body of a declaration, or tree-sitter's null node. */
     private static TSNode body(TSNode node) {
         TSNode body = node.getChildByFieldName("body");
         if (body.isNull() && node.getNamedChildCount() == 1) {
@@ -324,7 +323,7 @@ final class GrammarMain {
     }
 
     private void add(int kind, TSNode whole, TSNode named, TSNode body, int parent) {
-        symbols.add(new Symbol(
+        symbols.add(new FoundSymbol(
                 kind,
                 whole.getStartByte(),
                 whole.getEndByte(),

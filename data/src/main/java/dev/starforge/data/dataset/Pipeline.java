@@ -29,6 +29,7 @@ import dev.starforge.data.dataset.sample.SampleWorker;
 import dev.starforge.data.dataset.sample.TrainingSnapshot;
 import dev.starforge.data.dataset.split.LeakDetector;
 import dev.starforge.data.dataset.split.SplitBoundaries;
+import dev.starforge.data.git.CommitReader;
 import dev.starforge.data.git.FileChange;
 import dev.starforge.data.git.GitHistory;
 import dev.starforge.data.git.GitPath;
@@ -174,7 +175,7 @@ final class Pipeline implements AutoCloseable {
                         }
                     });
         }
-        try (GitHistory.CommitReader reader = history.reader()) {
+        try (CommitReader reader = history.reader()) {
             for (FileChange.Side file : reader.tree(reader.commit(head))) {
                 String path = GitPath.text(file.path());
                 if (file.isFile() && FolderLicenses.isLicense(path)) {

@@ -3,6 +3,7 @@ package dev.starforge.data.dataset;
 import dev.starforge.data.DatasetException;
 import dev.starforge.data.dataset.parse.Language;
 import dev.starforge.data.git.BlobReader;
+import dev.starforge.data.git.CommitReader;
 import dev.starforge.data.git.FileChange;
 import dev.starforge.data.git.GitHistory;
 import java.io.IOException;
@@ -30,7 +31,7 @@ public record RepositoryFacts(String head, int commits, int files, Map<String, L
     /** @param skipMissing whether blobs that a partial clone lacks are skipped, otherwise they are an error */
     public static RepositoryFacts of(Path repository, boolean skipMissing) {
         try (GitHistory history = GitHistory.open(repository, LARGEST_FILE, skipMissing);
-                GitHistory.CommitReader reader = history.reader()) {
+                CommitReader reader = history.reader()) {
             ObjectId head = history.resolve("HEAD");
             List<ObjectId> commits = history.commits(head, List.of());
             if (!skipMissing) {

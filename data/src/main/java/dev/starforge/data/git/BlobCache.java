@@ -5,7 +5,7 @@ import java.util.Map;
 import java.util.Optional;
 import org.eclipse.jgit.lib.ObjectId;
 
-/** The contents asked for last, up to some megabytes; for one thread. What is new in a commit is old in the next. */
+/** A least-recently-used cache of blob contents of some megabytes, for one thread: the new side of a change is the old side of the next. */
 public final class BlobCache {
     private static final long KEPT = 24 << 20;
 

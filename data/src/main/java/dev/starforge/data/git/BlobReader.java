@@ -11,16 +11,16 @@ import org.eclipse.jgit.lib.ObjectId;
 import org.eclipse.jgit.lib.ObjectLoader;
 import org.eclipse.jgit.lib.ObjectReader;
 
-/** The contents of files, for one thread; no blob larger than a bound is ever read. */
+/** Reads the contents of blobs up to a maximum size, for one thread. */
 public final class BlobReader implements AutoCloseable {
-    private static final int LOOKED_AT = 8000;
+    private static final int BINARY_CHECK_BYTES = 8000;
 
-    /** Whole objects from this size on can be read in part. */
+    /** Objects of at least this size can be streamed. */
     private static final int STREAMED = 64 << 10;
 
     private static final byte[] NOTHING = new byte[0];
 
-    /** What there is to a file. */
+    /** Kinds of content. */
     public enum ContentKind {
         TEXT,
         BINARY,
@@ -34,8 +34,8 @@ public final class BlobReader implements AutoCloseable {
     private final BlobCache recent = new BlobCache();
 
     /**
-     * @param reader of its own: JGit reads no large trees with it any more
-     * @param missing is told of a blob that is not there, and may throw
+     * @param reader not shared: its threshold for streaming makes it unsuitable for large trees
+     * @param missing called with the id of a missing blob; may throw
      */
     BlobReader(ObjectReader reader, int largest, Consumer<ObjectId> missing) {
         this.reader = reader;
@@ -54,14 +54,14 @@ public final class BlobReader implements AutoCloseable {
                 : reader.getObjectSize(side.id(), Constants.OBJ_BLOB);
     }
 
-    /** Whether the blob is not in the repository, as in a partial clone. */
+    /** Returns true if the repository lacks the blob, as a partial clone may. */
     public boolean isMissing(FileChange.Side side) throws IOException {
         return side.exists() && !side.isSubmodule() && !reader.has(side.id(), Constants.OBJ_BLOB);
     }
 
     /**
-     * What git shows as the content: the target of a link, a sentence for a submodule, nothing for no file; empty if the
-     * blob is too large or missing. The array is shared, and not to be written to.
+     * The content as git shows it: the target of a link, a line for a submodule, no bytes if there is no file. Empty if the
+     * blob is too large or missing. The array is shared; do not modify it.
      */
     public Optional<byte[]> read(FileChange.Side side) throws IOException {
         if (!side.exists()) {
@@ -73,7 +73,7 @@ public final class BlobReader implements AutoCloseable {
         return read(side.id());
     }
 
-    /** As git decides it; of a large binary file only the beginning is read, which is most of the work saved. */
+    /** Classifies the content like git. Only the beginning of a large file is read, which saves time with binary files. */
     public ContentKind kind(FileChange.Side side) throws IOException {
         byte[] beginning;
         if (!side.exists() || side.isSubmodule() || recent.get(side.id()).isPresent()) {
@@ -94,7 +94,7 @@ public final class BlobReader implements AutoCloseable {
 
     private static byte[] beginning(ObjectLoader loader) throws IOException {
         try (InputStream stream = loader.openStream()) {
-            return stream.readNBytes(LOOKED_AT);
+            return stream.readNBytes(BINARY_CHECK_BYTES);
         }
     }
 
@@ -118,9 +118,9 @@ public final class BlobReader implements AutoCloseable {
         }
     }
 
-    /** As git decides it: a zero byte near the beginning. */
+    /** Returns true if the content has a zero byte near the beginning, as git decides. */
     public static boolean isBinary(byte[] content) {
-        for (int i = 0; i < Math.min(content.length, LOOKED_AT); i++) {
+        for (int i = 0; i < Math.min(content.length, BINARY_CHECK_BYTES); i++) {
             if (content[i] == 0) {
                 return true;
             }
@@ -128,7 +128,7 @@ public final class BlobReader implements AutoCloseable {
         return false;
     }
 
-    /** Whether bytes are well-formed UTF-8. */
+    /** Returns true if the bytes are well-formed UTF-8. */
     public static boolean isUtf8(byte[] bytes) {
         return isUtf8(bytes, bytes.length);
     }

@@ -3,7 +3,7 @@ package dev.starforge.data.git;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 
-/** A growing array of bytes, without the locks of the JDK's. */
+/** A growing byte array, without the synchronization of ByteArrayOutputStream. */
 public final class ByteBuilder {
     private byte[] bytes = new byte[4096];
     private int size;
@@ -25,7 +25,7 @@ public final class ByteBuilder {
         return add(more, 0, more.length);
     }
 
-    /** Characters below 256, one byte each. */
+    /** Adds characters below 256, one byte each. */
     public ByteBuilder addLatin(String text) {
         return add(text.getBytes(StandardCharsets.ISO_8859_1));
     }
@@ -35,7 +35,7 @@ public final class ByteBuilder {
         return this;
     }
 
-    /** Takes back what was added after so many bytes. */
+    /** Truncates to {@code size} bytes. */
     public void cut(int size) {
         this.size = size;
     }
@@ -48,7 +48,7 @@ public final class ByteBuilder {
         return bytes[index];
     }
 
-    /** The array behind it, of which the first {@link #size} bytes count. */
+    /** The backing array; its first {@link #size} bytes are valid. */
     public byte[] array() {
         return bytes;
     }
@@ -57,7 +57,7 @@ public final class ByteBuilder {
         return Arrays.copyOf(bytes, size);
     }
 
-    /** Makes room for so many bytes, to be written to {@link #array} and then {@link #grown}. */
+    /** Ensures capacity for {@code more} bytes, which the caller writes to {@link #array} and confirms with {@link #grown}. */
     public void reserve(int more) {
         if (more > bytes.length - size) {
             bytes = Arrays.copyOf(bytes, Math.max(Math.addExact(size, more), (int)

@@ -4,12 +4,12 @@ import org.eclipse.jgit.lib.FileMode;
 import org.eclipse.jgit.lib.ObjectId;
 
 /**
- * One file that a commit changed, against its first parent.
+ * A file changed by a commit, compared with its first parent.
  *
  * @param similarity of a rename or copy, in percent; 0 for the others
  */
 public record FileChange(ChangeType type, Side oldSide, Side newSide, int similarity) {
-    /** With git's letters. */
+    /** Git's letters for types of change. */
     public enum ChangeType {
         A,
         M,
@@ -19,9 +19,9 @@ public record FileChange(ChangeType type, Side oldSide, Side newSide, int simila
         T
     }
 
-    /** A file in one of the two trees. Paths are bytes: git does not say what they mean. */
+    /** A file in one of the two trees. Paths are bytes, since git defines no encoding. */
     public record Side(byte[] path, int mode, ObjectId id) {
-        /** Where there is none. */
+        /** No file. */
         static final Side NONE = new Side(new byte[0], 0, ObjectId.zeroId());
 
         public boolean exists() {
@@ -41,7 +41,7 @@ public record FileChange(ChangeType type, Side oldSide, Side newSide, int simila
         }
     }
 
-    /** The path that the change is listed under. */
+    /** The new path, or the old one of a deleted file. */
     public byte[] path() {
         return newSide.exists() ? newSide.path() : oldSide.path();
     }

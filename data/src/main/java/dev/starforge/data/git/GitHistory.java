@@ -3,7 +3,6 @@ package dev.starforge.data.git;
 import dev.starforge.data.DatasetException;
 import java.io.File;
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
@@ -19,9 +18,7 @@ import org.eclipse.jgit.errors.LargeObjectException;
 import org.eclipse.jgit.errors.MissingObjectException;
 import org.eclipse.jgit.lib.Config;
 import org.eclipse.jgit.lib.Constants;
-import org.eclipse.jgit.lib.FileMode;
 import org.eclipse.jgit.lib.ObjectId;
-import org.eclipse.jgit.lib.ObjectReader;
 import org.eclipse.jgit.lib.PersonIdent;
 import org.eclipse.jgit.lib.Ref;
 import org.eclipse.jgit.lib.Repository;
@@ -29,20 +26,15 @@ import org.eclipse.jgit.revwalk.RevCommit;
 import org.eclipse.jgit.revwalk.RevSort;
 import org.eclipse.jgit.revwalk.RevWalk;
 import org.eclipse.jgit.storage.file.FileRepositoryBuilder;
-import org.eclipse.jgit.treewalk.EmptyTreeIterator;
-import org.eclipse.jgit.treewalk.TreeWalk;
-import org.eclipse.jgit.treewalk.filter.TreeFilter;
 
 /**
- * The objects of a repository that nobody has vouched for. Nothing of it is run: there is no work tree here, so no
- * filters, hooks, file system monitors or links to follow; the configuration of the machine and its user is not read
- * ({@link ReadOnlyConfig}), and the repository's own is only asked for the format of its objects.
+ * Reads the objects of an untrusted repository. Nothing of it is executed: without a work tree there are no filters, hooks,
+ * file system monitors or links to follow. The configuration of machine and user is not read ({@link ReadOnlyConfig}); from
+ * the repository's own only the object format is used.
  */
 public final class GitHistory implements AutoCloseable {
-    /** What the names of tags begin with in {@link #names}. */
+    /** Prefix of tag names in {@link #names}. */
     public static final String TAG = "tag:";
-
-    private static final int FORGET_AFTER = 1000;
 
     private final Path path;
     private final Repository repository;
@@ -57,10 +49,10 @@ public final class GitHistory implements AutoCloseable {
     }
 
     /**
-     * Opens a repository by its folder, or that of its work tree.
+     * Opens a repository by its folder or its work tree.
      *
-     * @param largestBlob in bytes; contents beyond it are never read
-     * @param skipMissing whether a blob that a partial clone lacks is passed over, else it is an error
+     * @param largestBlob in bytes; larger contents are never read
+     * @param skipMissing whether blobs that a partial clone lacks are skipped; otherwise they are an error
      */
     public static GitHistory open(Path path, int largestBlob, boolean skipMissing) {
         ReadOnlyConfig.install();
@@ -101,7 +93,7 @@ public final class GitHistory implements AutoCloseable {
         }
     }
 
-    /** A hint for the part of a work tree, which is not a repository by itself. */
+    /** A hint in case the folder is part of a work tree. */
     private static String enclosing(File part) {
         for (File folder = part.getParentFile(); folder != null; folder = folder.getParentFile()) {
             if (new File(folder, Constants.DOT_GIT).exists()) {
@@ -114,7 +106,7 @@ public final class GitHistory implements AutoCloseable {
         return "";
     }
 
-    /** Whether older commits were left out when it was cloned. */
+    /** Returns true for a shallow clone, which lacks older commits. */
     public boolean isShallow() {
         try {
             return !repository.getObjectDatabase().getShallowCommits().isEmpty();
@@ -123,7 +115,7 @@ public final class GitHistory implements AutoCloseable {
         }
     }
 
-    /** The commit that a revision names. */
+    /** The commit of a revision. */
     public ObjectId resolve(String revision) {
         try {
             if (repository.exactRef(Constants.HEAD) == null
@@ -147,7 +139,7 @@ public final class GitHistory implements AutoCloseable {
         }
     }
 
-    /** Commits that lead to a head and not to the excluded ones: parents before children, older before newer. */
+    /** Commits reachable from {@code head} and not from the excluded ones: parents before children, older before newer. */
     public List<ObjectId> commits(ObjectId head, Collection<ObjectId> excluded) {
         try (RevWalk walk = new RevWalk(repository)) {
             walk.setRetainBody(false);
@@ -172,12 +164,12 @@ public final class GitHistory implements AutoCloseable {
     }
 
     /**
-     * The first blob that these commits wrote and that is not here. Only partial clones are searched: elsewhere a missing
-     * blob is damage, and met when it is read.
+     * The first blob written by these commits that the repository lacks. Only partial clones are searched: in other
+     * repositories a missing blob is damage and found when it is read.
      *
-     * @param each is run after every commit
+     * @param advance called after every commit
      */
-    public Optional<ObjectId> firstMissing(List<ObjectId> commits, Runnable each) {
+    public Optional<ObjectId> firstMissing(List<ObjectId> commits, Runnable advance) {
         if (!isPartialClone()) {
             return Optional.empty();
         }
@@ -185,11 +177,11 @@ public final class GitHistory implements AutoCloseable {
             for (ObjectId commit : commits) {
                 for (FileChange change : reader.rawChanges(reader.commit(commit))) {
                     FileChange.Side side = change.newSide();
-                    if (side.exists() && !side.isSubmodule() && !reader.objects.has(side.id())) {
+                    if (side.exists() && !side.isSubmodule() && !reader.has(side.id())) {
                         return Optional.of(side.id());
                     }
                 }
-                each.run();
+                advance.run();
             }
             return Optional.empty();
         } catch (IOException failure) {
@@ -197,7 +189,7 @@ public final class GitHistory implements AutoCloseable {
         }
     }
 
-    /** git marks the packs that it fetched with a filter. */
+    /** Returns true if git has marked a pack as fetched with a filter. */
     private boolean isPartialClone() {
         Path packs = repository.getCommonDirectory().toPath().resolve("objects").resolve("pack");
         try (DirectoryStream<Path> marks = Files.newDirectoryStream(packs, "*.promisor")) {
@@ -209,7 +201,7 @@ public final class GitHistory implements AutoCloseable {
         }
     }
 
-    /** What to say, and to do, about a blob that is not here. */
+    /** An exception for a missing blob, with advice. */
     public DatasetException missing(ObjectId id) {
         Config config = repository.getConfig();
         String remote = config.getSubsections("remote").stream()
@@ -228,13 +220,13 @@ public final class GitHistory implements AutoCloseable {
                                 + "files out with dataset --skip-missing");
     }
 
-    private void skipOrRefuse(ObjectId id) {
+    void skipOrRefuse(ObjectId id) {
         if (!skipMissing) {
             throw missing(id);
         }
     }
 
-    /** When a commit was made, in seconds; JGit's own count ends in 2038. */
+    /** The commit time in seconds since the epoch; JGit's own field ends in 2038. */
     public static long time(RevCommit commit) {
         PersonIdent committer = commit.getCommitterIdent();
         return committer == null
@@ -242,7 +234,7 @@ public final class GitHistory implements AutoCloseable {
                 : committer.getWhenAsInstant().getEpochSecond();
     }
 
-    /** Short names of branches and tags, by the commit they name. */
+    /** Short names of branches and tags by commit. */
     public Map<ObjectId, List<String>> names() {
         try {
             Map<ObjectId, TreeSet<String>> names = new HashMap<>();
@@ -265,154 +257,17 @@ public final class GitHistory implements AutoCloseable {
         }
     }
 
-    /** What one thread reads with. */
+    /** A reader for one thread. */
     public CommitReader reader() {
-        return new CommitReader(repository.newObjectReader());
+        return new CommitReader(this, repository, largestBlob);
     }
 
-    private DatasetException unreadable(Exception failure) {
+    DatasetException unreadable(Exception failure) {
         return new DatasetException(path, "cannot be read: " + failure.getMessage(), failure);
     }
 
     @Override
     public void close() {
         repository.close();
-    }
-
-    /** Reads commits, trees and blobs; for one thread. */
-    public final class CommitReader implements AutoCloseable {
-        private final ObjectReader objects;
-        private final BlobReader blobs;
-        private final TreeWalk trees;
-        private RevWalk walk;
-        private int parsed;
-
-        private CommitReader(ObjectReader objects) {
-            this.objects = objects;
-            blobs = new BlobReader(repository.newObjectReader(), largestBlob, GitHistory.this::skipOrRefuse);
-            walk = new RevWalk(objects);
-            trees = new TreeWalk(objects);
-        }
-
-        public BlobReader blobs() {
-            return blobs;
-        }
-
-        public RevCommit commit(ObjectId id) {
-            try {
-                // a walk remembers what it has parsed: it would come to hold the whole history
-                if (++parsed % FORGET_AFTER == 0) {
-                    walk = new RevWalk(objects);
-                }
-                RevCommit commit = walk.parseCommit(id);
-                if (commit.getParentCount() > 0) {
-                    walk.parseHeaders(commit.getParent(0));
-                }
-                return commit;
-            } catch (IOException failure) {
-                throw unreadable(failure);
-            }
-        }
-
-        /** What a commit changed against its first parent; without one, against nothing. */
-        public List<FileChange> changes(RevCommit commit, boolean copies) {
-            try {
-                return RenameDetector.detect(rawChanges(commit), blobs, copies);
-            } catch (IOException failure) {
-                throw unreadable(failure);
-            }
-        }
-
-        /** Without renames. */
-        private List<FileChange> rawChanges(RevCommit commit) {
-            try {
-                trees.reset();
-                trees.setRecursive(true);
-                trees.setFilter(TreeFilter.ANY_DIFF);
-                if (commit.getParentCount() > 0) {
-                    trees.addTree(commit.getParent(0).getTree());
-                } else {
-                    trees.addTree(new EmptyTreeIterator());
-                }
-                trees.addTree(commit.getTree());
-                List<FileChange> changes = new ArrayList<>();
-                while (trees.next()) {
-                    changes.add(change());
-                }
-                return changes;
-            } catch (IOException failure) {
-                throw unreadable(failure);
-            }
-        }
-
-        private FileChange change() {
-            FileChange.Side from = side(0);
-            FileChange.Side to = side(1);
-            FileChange.ChangeType type = !from.exists()
-                    ? FileChange.ChangeType.A
-                    : !to.exists()
-                            ? FileChange.ChangeType.D
-                            : from.mode() >> 12 != to.mode() >> 12 ? FileChange.ChangeType.T : FileChange.ChangeType.M;
-            return new FileChange(type, from, to, 0);
-        }
-
-        private FileChange.Side side(int tree) {
-            int mode = trees.getRawMode(tree);
-            return mode == 0
-                    ? FileChange.Side.NONE
-                    : new FileChange.Side(trees.getRawPath(), mode, trees.getObjectId(tree));
-        }
-
-        /** The blob that a path names in a commit, if there is one. */
-        public Optional<ObjectId> blob(RevCommit commit, byte[] path) {
-            try {
-                RevCommit parsedCommit = commit(commit);
-                try (TreeWalk found =
-                        TreeWalk.forPath(objects, new String(path, StandardCharsets.UTF_8), parsedCommit.getTree())) {
-                    return found == null || !found.getFileMode(0).equals(FileMode.TYPE_FILE)
-                            ? Optional.empty()
-                            : Optional.of(found.getObjectId(0));
-                }
-            } catch (IOException failure) {
-                throw unreadable(failure);
-            }
-        }
-
-        /** Whether a merge took a file as another parent than the first has it, so that it says nothing new. */
-        public boolean inherited(RevCommit commit, FileChange change) {
-            for (int parent = 1; parent < commit.getParentCount(); parent++) {
-                if (blob(commit.getParent(parent), change.path())
-                        .filter(change.newSide().id()::equals)
-                        .isPresent()) {
-                    return true;
-                }
-            }
-            return false;
-        }
-
-        /** Every file of a commit's tree. */
-        public List<FileChange.Side> tree(RevCommit commit) {
-            try {
-                trees.reset();
-                trees.setRecursive(true);
-                trees.setFilter(TreeFilter.ALL);
-                trees.addTree(commit.getTree());
-                List<FileChange.Side> files = new ArrayList<>();
-                while (trees.next()) {
-                    files.add(side(0));
-                }
-                return files;
-            } catch (IOException failure) {
-                throw unreadable(failure);
-            }
-        }
-
-        @Override
-        public void close() {
-            trees.close();
-            walk.close();
-            blobs.close();
-            objects.close();
-        }
     }
 }

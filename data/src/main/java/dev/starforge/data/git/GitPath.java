@@ -2,21 +2,21 @@ package dev.starforge.data.git;
 
 import java.nio.charset.StandardCharsets;
 
-/** A path of a tree as text. */
+/** Converts paths of git trees to text. */
 public final class GitPath {
     private GitPath() {}
 
-    /** One character a byte: for comparing. */
+    /** One character per byte, for comparisons. */
     static String raw(byte[] path) {
         return new String(path, StandardCharsets.ISO_8859_1);
     }
 
-    /** The path as people read it; one that is not UTF-8 is quoted as git quotes it, quotation marks included. */
+    /** The path as text; a path that is not UTF-8 is quoted as in git, including quotation marks. */
     public static String text(byte[] path) {
         return BlobReader.isUtf8(path) ? new String(path, StandardCharsets.UTF_8) : quoted("", path);
     }
 
-    /** A {@link #raw} path as a patch has it: quoted where it holds quotation marks, backslashes, controls or bytes above 127. */
+    /** A {@link #raw} path in a patch: quoted if it has quotation marks, backslashes or control characters. */
     static String inPatch(String prefix, String raw) {
         byte[] path = raw.getBytes(StandardCharsets.ISO_8859_1);
         for (byte b : path) {

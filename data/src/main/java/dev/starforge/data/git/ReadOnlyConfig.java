@@ -11,19 +11,19 @@ import org.eclipse.jgit.util.SystemReader;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What JGit may know of this machine: nothing. As it comes, it runs {@code git} to find the system's configuration, reads
- * the user's, and measures the resolution of file times by writing probes next to what it reads, and the result into the
- * user's home. With this in place it does none of that. JGit has one such object a process, so it is installed for good.
+ * Keeps JGit from reading or changing this machine's configuration. By default JGit runs {@code git} to find the system
+ * configuration, reads the user's, and measures the resolution of file times by writing probe files and storing the result in
+ * the user's home. JGit has one system reader per process, so it is installed permanently.
  */
 public final class ReadOnlyConfig extends SystemReader {
     private static final ReadOnlyConfig INSTANCE = new ReadOnlyConfig();
 
-    /** JGit's own bounds are those of a server with many repositories; here there is one, read from end to end. */
+    /** JGit's default cache sizes suit a server with many repositories; here one repository is read from end to end. */
     private static final long PACK_BYTES = 128L << 20;
 
     private static final int PACK_WINDOW = 64 << 10;
 
-    /** For each thread. */
+    /** Per thread. */
     private static final int BASE_BYTES = 48 << 20;
 
     private ReadOnlyConfig() {}
@@ -56,17 +56,17 @@ public final class ReadOnlyConfig extends SystemReader {
 
     @Override
     public FileBasedConfig openUserConfig(@Nullable Config parent, FS fs) {
-        return new Nothing(parent, fs);
+        return new EmptyConfig(parent, fs);
     }
 
     @Override
     public FileBasedConfig openSystemConfig(@Nullable Config parent, FS fs) {
-        return new Nothing(parent, fs);
+        return new EmptyConfig(parent, fs);
     }
 
     @Override
     public FileBasedConfig openJGitConfig(@Nullable Config parent, FS fs) {
-        return new Nothing(parent, fs);
+        return new EmptyConfig(parent, fs);
     }
 
     @Override
@@ -98,9 +98,9 @@ public final class ReadOnlyConfig extends SystemReader {
         return 0;
     }
 
-    /** A configuration with no file behind it, but for the resolution of file times, which is then not measured. */
-    private static final class Nothing extends FileBasedConfig {
-        Nothing(@Nullable Config parent, FS fs) {
+    /** An empty configuration without a file. It sets the resolution of file times, so that JGit does not measure it. */
+    private static final class EmptyConfig extends FileBasedConfig {
+        EmptyConfig(@Nullable Config parent, FS fs) {
             super(parent, new File(""), fs);
         }
 

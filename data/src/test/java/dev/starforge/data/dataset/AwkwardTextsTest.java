@@ -24,7 +24,7 @@ import org.junit.jupiter.api.io.TempDir;
 import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.json.JsonMapper;
 
-/** Histories of which a part of the pipeline once thought otherwise than the next, so that a build failed or was wrong. */
+/** Regression tests: histories that two stages of the pipeline once treated differently. */
 final class AwkwardTextsTest {
     private static final List<String> STARCODER1 = List.of(
             "<|endoftext|>",

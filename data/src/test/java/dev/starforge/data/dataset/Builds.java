@@ -16,7 +16,7 @@ import java.util.Map;
 import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.json.JsonMapper;
 
-/** Runs the pipeline as the verb does. */
+/** Runs the pipeline like the dataset command. */
 public final class Builds {
     static final BuildProgress SILENT = new BuildProgress() {
         @Override

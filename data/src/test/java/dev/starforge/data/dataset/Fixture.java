@@ -128,7 +128,7 @@ final class Fixture implements AutoCloseable {
         return head;
     }
 
-    /** A commit that nobody can be read from, over a tree with a folder named {@code ..} and nothing else. */
+    /** A commit with a malformed author, of a tree with only a folder named {@code ..}. */
     ObjectId commitOfNobodyAbove(String message) throws IOException {
         try (ObjectInserter inserter = repository.newObjectInserter()) {
             ObjectId blob = inserter.insert(Constants.OBJ_BLOB, "text that stays where it is\n".getBytes(UTF_8));

@@ -21,8 +21,8 @@ import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.json.JsonMapper;
 
 /**
- * Holds a {@code commits.jsonl} against git: every number of added and removed lines, and for some files, drawn by lot,
- * whether {@code git apply} of the patch gives the child.
+ * Compares a {@code commits.jsonl} with git: all numbers of added and removed lines, and for random files whether
+ * {@code git apply} of the patch gives the new blob.
  *
  * <p>{@code HistoryCheck REPOSITORY COMMITS.JSONL PATCHES SEED} prints what it found, and fails if anything differs.
  */
@@ -30,7 +30,7 @@ public final class HistoryCheck {
     private static final JsonMapper JSON = new JsonMapper();
 
     /**
-     * What was compared.
+     * The result of the comparison.
      *
      * @param differences the files whose numbers differ, as text
      * @param wrong the patches that do not apply or give something else, as text
@@ -60,7 +60,7 @@ public final class HistoryCheck {
         }
     }
 
-    /** Compares all numbers, and applies so many patches. */
+    /** Compares all numbers and applies {@code patches} random patches. */
     public static Result check(Path repository, Path commits, int patches, long seed)
             throws IOException, InterruptedException {
         return new HistoryCheck(repository, seed).check(commits, patches);

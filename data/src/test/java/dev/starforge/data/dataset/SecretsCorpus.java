@@ -20,7 +20,7 @@ import java.util.stream.Stream;
  * what it scored then stands in {@code docs/dataset.md}.
  */
 public final class SecretsCorpus {
-    /** A line with a secret, of which the rest must stay as it is. */
+    /** A line with a secret; the rest of the line must stay unchanged. */
     public record Planted(String set, String group, String before, String secret, String after) {
         public String line() {
             return before + secret + after;
@@ -217,7 +217,7 @@ public final class SecretsCorpus {
         };
     }
 
-    /** Lines of which nothing may be replaced. */
+    /** Lines without secrets, which must stay unchanged. */
     public static List<String> negatives() {
         return rows("negatives.txt");
     }

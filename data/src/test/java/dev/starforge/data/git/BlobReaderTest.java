@@ -47,7 +47,7 @@ final class BlobReaderTest {
                     git.gc().call();
                 }
                 try (GitHistory history = GitHistory.open(folder, LARGEST, false);
-                        GitHistory.CommitReader reader = history.reader()) {
+                        CommitReader reader = history.reader()) {
                     BlobReader blobs = reader.blobs();
                     for (int again = 0; again < 2; again++) {
                         assertThat(blobs.kind(small)).isEqualTo(BlobReader.ContentKind.TEXT);
@@ -82,7 +82,7 @@ final class BlobReaderTest {
                     git.gc().call();
                 }
                 try (GitHistory history = GitHistory.open(folder, LARGEST, false);
-                        GitHistory.CommitReader reader = history.reader()) {
+                        CommitReader reader = history.reader()) {
                     assertThat(reader.changes(reader.commit(history.resolve("HEAD")), false))
                             .hasSize(MANY);
                 }

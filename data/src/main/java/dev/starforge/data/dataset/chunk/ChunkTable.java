@@ -180,11 +180,12 @@ public final class ChunkTable {
 
     private void writeDecision(JsonWriter json, int chunk, SplitBoundaries boundaries) {
         int text = textOf.get(chunk);
+        Integer older = repeats.get(chunk);
         if (texts.isDuplicate(text)) {
             json.put("dropped", "duplicate").put("duplicate_of", texts.name(texts.keeper(text)));
             dropped.add("duplicate_chunk", 1);
-        } else if (repeats.containsKey(chunk)) {
-            json.put("dropped", "repeated").put("duplicate_of", texts.name(repeats.get(chunk)));
+        } else if (older != null) {
+            json.put("dropped", "repeated").put("duplicate_of", texts.name(older));
             dropped.add("repeated_chunk", 1);
         } else if (isOfDuplicateFile(chunk)) {
             json.put("dropped", "duplicate_file");

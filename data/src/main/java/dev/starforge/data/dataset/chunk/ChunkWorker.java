@@ -15,6 +15,7 @@ import dev.starforge.data.dataset.parse.ParserPool;
 import dev.starforge.data.dataset.redact.RedactedBlobs;
 import dev.starforge.data.dataset.redact.Redactor;
 import dev.starforge.data.git.BlobReader;
+import dev.starforge.data.git.CommitReader;
 import dev.starforge.data.git.FileChange;
 import dev.starforge.data.git.FilePatch;
 import dev.starforge.data.git.GitHistory;
@@ -65,7 +66,7 @@ public final class ChunkWorker implements ParallelMap.BatchWorker<List<ObjectId>
      */
     record ChunkFact(String id, int file, long hash, long[] grams) {}
 
-    private final GitHistory.CommitReader reader;
+    private final CommitReader reader;
     private final DatasetConfig config;
     private final FileFilter filter;
     private final FolderLicenses licences;
@@ -78,7 +79,7 @@ public final class ChunkWorker implements ParallelMap.BatchWorker<List<ObjectId>
 
     /** @param advance called after every commit, from any worker thread */
     public ChunkWorker(
-            GitHistory.CommitReader reader,
+            CommitReader reader,
             DatasetConfig config,
             FolderLicenses licences,
             ParserPool parsers,

@@ -10,6 +10,7 @@ import dev.starforge.data.dataset.redact.Redactions;
 import dev.starforge.data.dataset.redact.Redactor;
 import dev.starforge.data.git.BlobReader;
 import dev.starforge.data.git.ByteBuilder;
+import dev.starforge.data.git.CommitReader;
 import dev.starforge.data.git.FileChange;
 import dev.starforge.data.git.FilePatch;
 import dev.starforge.data.git.GitHistory;
@@ -40,7 +41,7 @@ public final class HistoryWorker implements ParallelMap.BatchWorker<List<ObjectI
 
     private static final PersonIdent UNKNOWN_PERSON = new PersonIdent("", "", Instant.EPOCH, ZoneOffset.UTC);
 
-    private final GitHistory.CommitReader reader;
+    private final CommitReader reader;
     private final Map<ObjectId, List<String>> names;
     private final DatasetConfig config;
     private final Supplier<TempFile> spools;
@@ -50,7 +51,7 @@ public final class HistoryWorker implements ParallelMap.BatchWorker<List<ObjectI
 
     /** @param advance called after every commit, from any worker thread */
     public HistoryWorker(
-            GitHistory.CommitReader reader,
+            CommitReader reader,
             Map<ObjectId, List<String>> names,
             DatasetConfig config,
             Supplier<TempFile> spools,

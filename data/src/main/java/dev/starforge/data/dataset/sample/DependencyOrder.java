@@ -1,7 +1,7 @@
 package dev.starforge.data.dataset.sample;
 
 import dev.starforge.data.dataset.chunk.PathIndex;
-import dev.starforge.data.git.GitHistory;
+import dev.starforge.data.git.CommitReader;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayDeque;
@@ -20,7 +20,7 @@ final class DependencyOrder {
 
     private DependencyOrder() {}
 
-    static List<SampleWorker.TreeFile> order(List<SampleWorker.TreeFile> files, GitHistory.CommitReader reader)
+    static List<SampleWorker.TreeFile> order(List<SampleWorker.TreeFile> files, CommitReader reader)
             throws IOException {
         Map<String, SampleWorker.TreeFile> byStem = new HashMap<>();
         files.forEach(file -> byStem.putIfAbsent(PathIndex.stem(file.path()), file));

@@ -13,6 +13,7 @@ import dev.starforge.data.dataset.parse.ParserPool;
 import dev.starforge.data.dataset.redact.RedactedBlobs;
 import dev.starforge.data.dataset.redact.Redactor;
 import dev.starforge.data.dataset.split.LeakDetector;
+import dev.starforge.data.git.CommitReader;
 import dev.starforge.data.git.GitHistory;
 import dev.starforge.text.json.Jackson;
 import java.io.IOException;
@@ -63,7 +64,7 @@ public final class SampleWorker
     /** A commit's redacted message and its kept chunks. */
     record CommitChanges(Split split, String id, long time, String subject, String body, List<CodeChunk> chunks) {}
 
-    private final GitHistory.CommitReader reader;
+    private final CommitReader reader;
     private final DatasetConfig config;
     private final SampleOutput out;
     private final CommitSampler commits;
@@ -73,7 +74,7 @@ public final class SampleWorker
 
     /** @param advance called after every task, from any worker thread */
     public SampleWorker(
-            GitHistory.CommitReader reader,
+            CommitReader reader,
             DatasetConfig config,
             SampleFormat format,
             ParserPool parsers,

@@ -11,6 +11,7 @@ import dev.starforge.data.dataset.history.CommitTable;
 import dev.starforge.data.dataset.parse.Language;
 import dev.starforge.data.dataset.redact.Redactor;
 import dev.starforge.data.dataset.split.SplitBoundaries;
+import dev.starforge.data.git.CommitReader;
 import dev.starforge.data.git.FileChange;
 import dev.starforge.data.git.GitHistory;
 import dev.starforge.data.git.GitPath;
@@ -75,7 +76,7 @@ public final class TrainingSnapshot {
             return none(history, config);
         }
         ObjectId commit = commits.ids().get(last);
-        try (GitHistory.CommitReader reader = history.reader();
+        try (CommitReader reader = history.reader();
                 DuplicateFinder duplicates =
                         new DuplicateFinder(work.resolve("snapshot.part"), config.get(DatasetKeys.SIMILARITY))) {
             Set<String> touched = new HashSet<>();
@@ -132,7 +133,7 @@ public final class TrainingSnapshot {
     public static void each(GitHistory history, DatasetConfig config, ObjectId commit, BiConsumer<String, String> each)
             throws IOException {
         FileFilter filter = new FileFilter(config);
-        try (GitHistory.CommitReader reader = history.reader()) {
+        try (CommitReader reader = history.reader()) {
             for (FileChange.Side side : reader.tree(reader.commit(commit))) {
                 String path = GitPath.text(side.path());
                 Optional<byte[]> content = filter.byName(path, side).isPresent()
@@ -148,7 +149,7 @@ public final class TrainingSnapshot {
 
     /** Visits path and text of every file, as documents show it. */
     public void each(BiConsumer<String, String> each) throws IOException {
-        try (GitHistory.CommitReader reader = history.reader()) {
+        try (CommitReader reader = history.reader()) {
             for (SampleWorker.TreeFile file : files) {
                 each.accept(file.path(), withPath(reader, file));
             }
@@ -158,7 +159,7 @@ public final class TrainingSnapshot {
     /** Removes the files whose text matches; returns how many. */
     public int remove(Predicate<String> leaks) throws IOException {
         int before = files.size();
-        try (GitHistory.CommitReader reader = history.reader()) {
+        try (CommitReader reader = history.reader()) {
             Iterator<SampleWorker.TreeFile> each = files.iterator();
             while (each.hasNext()) {
                 if (leaks.test(withPath(reader, each.next()))) {
@@ -172,7 +173,7 @@ public final class TrainingSnapshot {
     /** The redacted texts, at most {@code max} characters in total. */
     public List<String> texts(long max) {
         List<String> texts = new ArrayList<>();
-        try (GitHistory.CommitReader reader = history.reader()) {
+        try (CommitReader reader = history.reader()) {
             long length = 0;
             for (SampleWorker.TreeFile file : files) {
                 String text = redacted(reader, file);
@@ -188,11 +189,11 @@ public final class TrainingSnapshot {
         return texts;
     }
 
-    private static String withPath(GitHistory.CommitReader reader, SampleWorker.TreeFile file) throws IOException {
+    private static String withPath(CommitReader reader, SampleWorker.TreeFile file) throws IOException {
         return Redactor.path(file.path()) + "\n" + redacted(reader, file);
     }
 
-    private static String redacted(GitHistory.CommitReader reader, SampleWorker.TreeFile file) throws IOException {
+    private static String redacted(CommitReader reader, SampleWorker.TreeFile file) throws IOException {
         byte[] content = reader.blobs().read(file.blob()).orElseThrow();
         return new String(new Redactor().redact(content), StandardCharsets.UTF_8);
     }
@@ -205,7 +206,7 @@ public final class TrainingSnapshot {
         }
         List<SampleWorker.TreeFile> ordered = new ArrayList<>(files);
         Collections.shuffle(ordered, new Random(config.seed()));
-        try (GitHistory.CommitReader reader = history.reader()) {
+        try (CommitReader reader = history.reader()) {
             if (config.get(DatasetKeys.ORDER) == DatasetConfig.FileOrder.DEPENDENCY) {
                 ordered = DependencyOrder.order(ordered, reader);
             }

@@ -12,7 +12,7 @@ import java.nio.file.Path;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What counts in the loss is told from what does not, and a stranger's text cannot steer a terminal. */
+/** The preview marks text that counts in the loss, and untrusted text cannot control the terminal. */
 final class SamplePreviewTest {
     private static final String GREEN = "\u001b[32m";
     private static final String FAINT = "\u001b[2m";
