@@ -13,17 +13,17 @@ import dev.starforge.tensor.op.Plain.Unpick;
 import dev.starforge.tensor.op.Routing.ExpertMatMul;
 
 /**
- * Low-rank updates (Hu et al. 2021) out of a table, so that the rows of one batch may have different adapters, or none (Chen
- * et al. 2023, Sheng et al. 2023). A row whose index is negative is the base's and keeps its bits. All of it, products
- * included, is float32, and rounded once to the type of y.
+ * Batched LoRA (Hu et al. 2021) with a table of adapters, so that the rows of one batch can have different adapters, or none
+ * (Punica, Chen et al. 2023; S-LoRA, Sheng et al. 2023). A row with a negative index uses the base model and stays bit-equal.
+ * All arithmetic is float32, rounded once to the type of y.
  *
- * <p>The expansion multiplies all rows with all adapters and weighs each product with what the row has of that adapter: its
- * scale, or zero. That takes as many times the work as there are adapters, which is little beside the base's product, but
- * every number of x and of the tables must be finite, those of free places included. A kernel reads what rows point to. The
- * sum of a base row's products is zero; it is subtracted as y + -0, which leaves a y of -0 as it is.
+ * <p>The expansion multiplies all rows with all adapters and weights each product with the row's scale for that adapter, or
+ * zero. Its cost grows with the number of adapters, and all values of x and of the tables must be finite, including unused
+ * table entries. A kernel reads only the adapters in use. The sum of a base row's products is zero; it is added as y + -0,
+ * which preserves a y of -0.
  *
- * <p>The gradient is that of the expansion, but y need not be kept for it. Training does not come here: with one adapter for
- * all rows two products say the same, cost the same, and give each run the bits it had before there were tables.
+ * <p>The gradient is that of the expansion, without saving y. Training does not use these operations: with one adapter for
+ * all rows it runs two plain products.
  */
 public sealed interface Adapters extends Fused {
     /**
@@ -68,7 +68,7 @@ public sealed interface Adapters extends Fused {
     /**
      * The same for rows that {@link Routing.Group} sorted by expert, each expert with a table of its own: (y[R, out], x[R, in],
      * a[E, T, rank, in], b[E, T, out, rank], scales[T], index i32[N], tokens i32[R], offsets i32[E + 1]). Row r belongs to
-     * token tokens[r], whose adapter is index[tokens[r]]; rows offsets[e] to offsets[e + 1]-1 meet a[e] and b[e].
+     * token tokens[r], whose adapter is index[tokens[r]]; rows offsets[e] to offsets[e + 1]-1 use a[e] and b[e].
      */
     record ExpertLora() implements Adapters {
         @Override
@@ -111,7 +111,7 @@ public sealed interface Adapters extends Fused {
         }
     }
 
-    /** What both take; {@code table} is [T, rank, in], and b has the experts that a has. */
+    /** Checks the inputs of both operations; {@code table} is the shape of a without experts, [T, rank, in]. */
     private static void check(Op op, Shape table, LoraInputs<Spec> in) {
         InputChecks.isFloat(op, in.y(), in.x(), in.a(), in.b());
         InputChecks.type(op, DType.F32, in.scales());
@@ -127,25 +127,25 @@ public sealed interface Adapters extends Fused {
         InputChecks.same(op, Shape.of(table.dim(0)), in.scales().shape());
     }
 
-    /** [N, T]: the scale of the row's own adapter, negated, and zero for all others. */
+    /** [N, T]: the negated scale of the row's adapter, zero for the other adapters. */
     private static Tensor shares(Ops ops, Tensor scales, Tensor index) {
         Tensor one = ops.run(new Fill(Spec.f32(index.dim(0), 1), 1));
         return ops.mul(ops.run(new Unpick(scales.dim(0)), one, index), ops.scale(scales, -1));
     }
 
-    /** h[N, T * rank] with each adapter's part times the row's share of it. */
+    /** Multiplies each adapter's part of h[N, T * rank] by the row's scale for it. */
     private static Tensor weighed(Ops ops, Tensor h, Tensor shares) {
         long parts = shares.shape().size();
         Shape each = Shape.of(parts, parts == 0 ? 0 : h.shape().size() / parts);
         return ops.reshape(ops.mul(ops.reshape(h, each), ops.reshape(shares, Shape.of(parts, 1))), h.shape());
     }
 
-    /** y - z in the type of y; where z is zero the bits of y. */
+    /** y - z in the type of y; bit-equal to y where z is zero. */
     private static Tensor minus(Ops ops, Tensor y, Tensor z) {
         return ops.cast(ops.add(ops.cast(y, DType.F32), ops.run(new Affine(-1, -0f), z)), y.dtype());
     }
 
-    /** The gradient of a sum does not read its terms, so that of y stands in for y. */
+    /** The gradient of a sum does not read its terms, so the gradient of y is passed in place of y. */
     private static void withoutY(Adapters op, Ops ops, Backward b) {
         b.give(0, b.d(0));
         Tensor[] in = new Tensor[b.inputs()];

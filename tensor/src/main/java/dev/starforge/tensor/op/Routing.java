@@ -7,8 +7,8 @@ import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
 
 /**
- * What mixtures of experts need: choosing, sorting by expert, and each expert's own product. As plain as {@link Plain}: every
- * backend runs them itself. No shape depends on what is chosen; how many rows an expert has is data.
+ * Operations for mixtures of experts: top-k routing, grouping by expert, and grouped GEMM. Every backend has its own kernels
+ * for them. No shape depends on the routing; the number of rows of an expert is data.
  */
 public sealed interface Routing extends Op {
     /**
@@ -64,7 +64,7 @@ public sealed interface Routing extends Op {
 
     /**
      * Each expert's own product: (x[R, in], w[E, out, in], offsets i32[E + 1]) -> [R, out], where rows offsets[e] to
-     * offsets[e + 1]-1 of x meet w[e]; without {@code transposeB} w is [E, in, out]. w may be quantized; {@code to} and
+     * offsets[e + 1]-1 of x are multiplied with w[e]; without {@code transposeB} w is [E, in, out]. w may be quantized; {@code to} and
      * {@code int8} as in {@link Plain.MatMul}.
      */
     record ExpertMatMul(boolean transposeB, DType to, boolean int8) implements Routing {

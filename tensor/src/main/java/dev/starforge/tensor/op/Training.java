@@ -8,10 +8,10 @@ import dev.starforge.tensor.op.Operands.AdamW8Inputs;
 import dev.starforge.tensor.op.Operands.NoiseInputs;
 
 /**
- * What only training needs: summing gradients, noise, and an optimizer whose state is small. As plain as {@link Plain}:
- * every backend runs them itself, and each is defined to the bit in float32, so all backends give the same result.
+ * Operations for training only: gradient accumulation, dropout, noise and the 8-bit optimizer. Every backend has its own
+ * kernels for them, and each is defined to the bit in float32, so all backends give the same result.
  *
- * <p>Noise is a function of what it is for (Philox): (key i32[2], samples i32[N], positions i32[N], site, channel). It does
+ * <p>Random numbers are a function of (Philox counters): (key i32[2], samples i32[N], positions i32[N], site, channel). It does
  * not depend on where in a batch a token lies, so a step has the same noise however it is cut into batches. The random
  * number of channel c at position p of sample n is word c % 4 of the counter (c / 4, p, n, site), its upper 24 bits as a
  * fraction.
@@ -45,7 +45,7 @@ public sealed interface Training extends Op {
             }
         }
 
-        /** What is kept is multiplied by this. */
+        /** The factor of elements that are kept. */
         public float scale() {
             return 1 / (1 - rate);
         }
