@@ -65,7 +65,7 @@ final class AccessTest {
     }
 
     @Test
-    void tenantsAreToldApart() throws Exception {
+    void tenantsAreDistinguishedByTheirKeys() throws Exception {
         try (Fixture fixture = locked()) {
             for (String key : List.of(KEY, "another-key", KEY)) {
                 fixture.post("/v1/completions", "{'prompt':'x'}", "Authorization", "Bearer " + key);
@@ -90,7 +90,7 @@ final class AccessTest {
     }
 
     @Test
-    void withAKeyAnyAddressWillDo() throws Exception {
+    void anyAddressIsAllowedWithAKey() throws Exception {
         WorkerOptions open = WorkerOptions.local("w", "m", 0)
                 .withAddress(new InetSocketAddress("0.0.0.0", 0))
                 .withKeys(List.of(KEY));
@@ -115,7 +115,7 @@ final class AccessTest {
         "200, [::1]:8080, ",
         "200, 127.0.0.1, ",
     })
-    void webPagesMayNotAskAWorkerWithoutAKey(int status, String host, String origin) throws Exception {
+    void requestsOfWebPagesAreRejectedWithoutAKey(int status, String host, String origin) throws Exception {
         try (Fixture fixture = new Fixture();
                 RawClient client = fixture.raw()) {
             client.send("GET /v1/models HTTP/1.1\r\nHost: " + host + "\r\n"
@@ -157,7 +157,7 @@ final class AccessTest {
     }
 
     @Test
-    void soManyRequestsAtOnce() throws Exception {
+    void concurrentRequestsAreLimited() throws Exception {
         try (Fixture fixture = new Fixture(new FakeEngine(), options -> options.withLimits(HttpLimits.DEFAULT, 2))) {
             fixture.engine.hold(0);
             List<RawClient> busy = new ArrayList<>();
@@ -189,7 +189,7 @@ final class AccessTest {
 
     /** A client that does not read meanwhile does not slow the engine, nor others, and finds all of its answer later. */
     @Test
-    void aSlowReaderDelaysNobody() throws Exception {
+    void aSlowReaderDoesNotDelayOthers() throws Exception {
         try (Fixture fixture = new Fixture()) {
             fixture.engine.reply("word ".repeat(4000));
             try (RawClient slow = fixture.raw()) {
@@ -210,7 +210,7 @@ final class AccessTest {
     }
 
     @Test
-    void theLogTellsWhatHappenedButNotWhatWasSaid() throws Exception {
+    void theLogHasEventsButNoPrompts() throws Exception {
         try (Fixture fixture = locked()) {
             String[] headers = {"Authorization", "Bearer " + KEY, "X-Correlation-ID", "corr-7"};
             fixture.post("/execute", "{'job_id':'job-7','prompt':'the launch code is 1234','max_tokens':50}", headers);

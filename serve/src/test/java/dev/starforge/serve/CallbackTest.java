@@ -77,7 +77,7 @@ final class CallbackTest {
     }
 
     @Test
-    void aWorkerOnEveryAddressIsTheOneThatTheListenerSees() throws IOException {
+    void theCallbackOfAWildcardAddressHasAReachableUrl() throws IOException {
         URI listener = URI.create("http://127.0.0.1:7000/ready");
         assertThat(Callback.reachable(URI.create("http://0.0.0.0:8080"), listener))
                 .isEqualTo(URI.create("http://127.0.0.1:8080"));
@@ -88,7 +88,7 @@ final class CallbackTest {
     }
 
     @Test
-    void asksAgainUntilSomebodyListens() throws Exception {
+    void retriesUntilTheCallbackSucceeds() throws Exception {
         Listener listener = new Listener(3);
         try (HttpServer server = listener.start()) {
             to(server).send(READY);
@@ -125,7 +125,7 @@ final class CallbackTest {
     }
 
     @Test
-    void theTestModeOfTheFirstProtocolCallsNobody() throws Exception {
+    void theTestModeOfTheFirstProtocolSendsNoCallback() throws Exception {
         new Callback(URI.create("http://localhost:9999/callback"), "", PAUSE).send(READY);
     }
 }

@@ -33,7 +33,7 @@ final class CancelTest {
         "/infill, true",
         "/infill, false"
     })
-    void aClientThatLeavesIsNoticedAtEveryToken(String path, boolean stream) throws Exception {
+    void aDisconnectIsDetectedAtEveryToken(String path, boolean stream) throws Exception {
         Duration slowest = Duration.ZERO;
         try (Fixture fixture = new Fixture()) {
             for (int index = 0; index <= TOKENS; index++) {
@@ -63,7 +63,7 @@ final class CancelTest {
     }
 
     @Test
-    void aResetIsNoticedLikeAClose() throws Exception {
+    void aResetIsDetectedLikeAClose() throws Exception {
         try (Fixture fixture = new Fixture()) {
             fixture.engine.hold(0);
             RawClient client = fixture.raw();
@@ -135,7 +135,7 @@ final class CancelTest {
     }
 
     @Test
-    void cancellingIsIdempotentAndKnowsNoStrangers() throws Exception {
+    void cancellingIsIdempotentAndAcceptsUnknownIds() throws Exception {
         try (Fixture fixture = new Fixture()) {
             for (int i = 0; i < 3; i++) {
                 assertThat(fixture.post("/cancel", "{'job_id':'nobody'}").status())
@@ -147,7 +147,7 @@ final class CancelTest {
     }
 
     @Test
-    void aJobIsCancelledByWhoeverHasItsKey() throws Exception {
+    void aJobIsCancelledOnlyByItsTenant() throws Exception {
         try (Fixture fixture = new Fixture(new FakeEngine(), options -> options.withKeys(List.of("one", "two")));
                 RawClient client = fixture.raw()) {
             fixture.engine.hold(0);

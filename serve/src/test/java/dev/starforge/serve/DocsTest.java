@@ -61,7 +61,7 @@ final class DocsTest {
     }
 
     @Test
-    void everyReferenceLeadsSomewhere() throws Exception {
+    void everyReferenceResolves() throws Exception {
         Map<?, ?> root = openApi();
         Set<String> references = Pattern.compile("'#/([^']*)'")
                 .matcher(Files.readString(DOCS.resolve("openapi.yaml")))
@@ -108,7 +108,7 @@ final class DocsTest {
     }
 
     @Test
-    void healthHasWhatIsSaidOfIt() throws Exception {
+    void healthMatchesItsDocumentation() throws Exception {
         Set<String> said = new TreeSet<>();
         at(openApi(), "components", "schemas", "Health", "properties")
                 .keySet()

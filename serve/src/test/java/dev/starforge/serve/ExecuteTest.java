@@ -52,7 +52,7 @@ final class ExecuteTest {
     }
 
     @Test
-    void theSamplingThatWasAskedForReachesTheEngine() throws Exception {
+    void samplingParametersReachTheEngine() throws Exception {
         try (Fixture fixture = new Fixture()) {
             fixture.events(
                     "/execute",
@@ -81,7 +81,7 @@ final class ExecuteTest {
     }
 
     @Test
-    void endsAtAStopStringAcrossTokensAndDoesNotShowIt() throws Exception {
+    void stopStringsAcrossTokensEndTheTextAndAreRemoved() throws Exception {
         try (Fixture fixture = new Fixture()) {
             List<JsonNode> events = fixture.json(fixture.events(
                     "/execute", "{'job_id':'j','prompt':'x','max_tokens':50,'stop':['nothing','ld! Th']}"));
@@ -96,7 +96,7 @@ final class ExecuteTest {
 
     /** Each of these is several tokens of bytes; no event may have a part of one. */
     @Test
-    void charactersAreNeverCut() throws Exception {
+    void charactersAreNeverSplit() throws Exception {
         String reply = "鱼 🙂🙃 Ünïcödé ﷽ 𝔘𝔫𝔦";
         try (Fixture fixture = new Fixture()) {
             fixture.engine.reply(reply);
@@ -165,7 +165,7 @@ final class ExecuteTest {
     }
 
     @Test
-    void numbersThatAreNone() throws Exception {
+    void invalidNumbersAreRejected() throws Exception {
         try (Fixture fixture = new Fixture()) {
             for (String number :
                     List.of("NaN", "Infinity", "1e999", "-1", "99999999999999999999", "'1'", "[]", "true")) {
@@ -177,7 +177,7 @@ final class ExecuteTest {
     }
 
     @Test
-    void whatIsNotAnObjectIsRefused() throws Exception {
+    void aBodyThatIsNotAnObjectIsRejected() throws Exception {
         try (Fixture fixture = new Fixture()) {
             for (String body : List.of("", "[]", "nope", "{", "{'a':1,'a':2}", "[".repeat(100_000), "\"x\"")) {
                 Fixture.Reply reply = fixture.post("/execute", body);
@@ -236,7 +236,7 @@ final class ExecuteTest {
     }
 
     @Test
-    void failuresOfTheEngineHaveACodeAndNoInsides() throws Exception {
+    void engineFailuresHaveACodeAndNoInternalDetails() throws Exception {
         for (FinishReason.FailureKind kind : FinishReason.FailureKind.values()) {
             for (int at : new int[] {0, 3}) {
                 try (Fixture fixture = new Fixture()) {
@@ -255,7 +255,7 @@ final class ExecuteTest {
     }
 
     @Test
-    void aRequestThatTakesTooLongEnds() throws Exception {
+    void aRequestTimesOut() throws Exception {
         try (Fixture fixture = new Fixture(
                 new FakeEngine(), options -> options.withTimes(Duration.ofMillis(200), Duration.ofSeconds(1)))) {
             fixture.engine.hold(2);

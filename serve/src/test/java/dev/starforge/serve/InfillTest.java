@@ -161,7 +161,7 @@ final class InfillTest {
     }
 
     @Test
-    void whatDoesNotFitIsCutFarFromTheCursor() throws Exception {
+    void contextIsTruncatedFarFromTheCursor() throws Exception {
         String many = "word ".repeat(3000);
         JsonNode answer = fixture.post(
                         "/infill",
@@ -202,7 +202,7 @@ final class InfillTest {
                 "t_max_predict_ms|{'input_prefix':'','input_suffix':'','t_max_predict_ms':1e99}",
                 "samplers|{'input_prefix':'','input_suffix':'','samplers':[1]}",
             })
-    void whatIsRefusedNamesItsField(String param, String json) throws Exception {
+    void violationsNameTheField(String param, String json) throws Exception {
         Fixture.Reply reply = fixture.post("/infill", json);
         assertThat(reply.status()).isEqualTo(400);
         assertThat(reply.json().at("/error/param").stringValue()).isEqualTo(param);
@@ -225,7 +225,7 @@ final class InfillTest {
     }
 
     @Test
-    void theModelThatAClientBelievesInDoesNotMatter() throws Exception {
+    void unknownModelNamesAreTheBaseModel() throws Exception {
         assertThat(fixture.post("/infill", "{'input_prefix':'','input_suffix':'','model':'qwen'}")
                         .status())
                 .isEqualTo(200);

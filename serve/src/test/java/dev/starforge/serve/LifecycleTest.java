@@ -236,7 +236,7 @@ final class LifecycleTest {
     }
 
     @Test
-    void nothingIsLeftBehind() throws Exception {
+    void nothingLeaks() throws Exception {
         try (Fixture fixture = new Fixture()) {
             for (int i = 0; i < 50; i++) {
                 fixture.events("/execute", "{'job_id':'" + i + "','prompt':'x','max_tokens':5}");

@@ -68,7 +68,7 @@ final class ModelsTest {
     }
 
     @Test
-    void adaptersComeFromBelowTheirRootOnly() throws Exception {
+    void adaptersLoadOnlyFromBelowTheAdapterRoot() throws Exception {
         try (Fixture fixture = fixture()) {
             for (String path : new String[] {
                 "../outside",

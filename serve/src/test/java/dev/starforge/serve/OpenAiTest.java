@@ -67,7 +67,7 @@ final class OpenAiTest {
     }
 
     @Test
-    void sixteenTokensUnlessAskedForMore() throws Exception {
+    void maxTokensDefaultsToSixteen() throws Exception {
         fixture.engine.reply("a b c d e f g h i j k l m n o p q r s t u v w x y z");
         JsonNode answer = completion("'prompt':'x'");
         assertThat(answer.at("/usage/completion_tokens").intValue()).isEqualTo(16);
@@ -126,7 +126,7 @@ final class OpenAiTest {
                 "stream|{'prompt':'x','stream':'yes'}",
                 "model|{'prompt':'x','model':7}",
             })
-    void whatIsRefusedNamesItsField(String param, String json) throws Exception {
+    void violationsNameTheField(String param, String json) throws Exception {
         JsonNode error = refused("/v1/completions", json);
         assertThat(error.get("param").stringValue()).isEqualTo(param);
         assertThat(fixture.engine.requests).isEmpty();
@@ -284,7 +284,7 @@ final class OpenAiTest {
 
     /** Parts of characters and of stop strings wait; nothing of them is in any chunk. */
     @Test
-    void aStreamNeverCutsCharacters() throws Exception {
+    void aStreamNeverSplitsCharacters() throws Exception {
         fixture.engine.reply("鱼🙂 end of it");
         List<JsonNode> chunks = fixture.json(fixture.events(
                 "/v1/completions", "{'prompt':'x','max_tokens':50,'stream':true,'stop':'d of','logprobs':0}"));
@@ -309,7 +309,7 @@ final class OpenAiTest {
                 "top_logprobs|{'messages':[{'role':'user','content':'x'}],'top_logprobs':2}",
                 "tools|{'messages':[{'role':'user','content':'x'}],'tools':[{'type':'function'}]}",
             })
-    void chatsThatAreRefused(String param, String json) throws Exception {
+    void invalidChatsAreRejected(String param, String json) throws Exception {
         assertThat(refused("/v1/chat/completions", json).get("param").stringValue())
                 .isEqualTo(param);
     }

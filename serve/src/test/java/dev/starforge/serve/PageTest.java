@@ -84,7 +84,7 @@ final class PageTest {
     }
 
     @Test
-    void aWatcherSeesWhatWasBeforeWhatComesAndTheEnd() throws Exception {
+    void aWatcherReceivesEarlierLinesNewLinesAndTheEnd() throws Exception {
         Path metrics = folder.resolve("metrics.jsonl");
         Files.writeString(metrics, "{\"step\":1,\"loss\":2.5}\n");
         RunPage page = RunPage.start(0, "const script = 1;\n", Clock.systemUTC(), () -> "id");
@@ -108,7 +108,7 @@ final class PageTest {
     }
 
     @Test
-    void aRunIsForThisMachineAndItsOwnPage() throws Exception {
+    void aRunPageIsServedOnlyLocally() throws Exception {
         try (RunPage page = RunPage.start(0, "const script = 1;\n", Clock.systemUTC(), () -> "id");
                 RawClient client = new RawClient(page.uri().getPort());
                 RawClient stranger = new RawClient(page.uri().getPort())) {

@@ -82,7 +82,7 @@ final class ToolsTest {
                 "LLAMA3|true|plain {\"name\": \"look\", \"parameters\": {}}",
                 "LLAMA3|false|{\"name\": \"look\", \"parameters\": {}}",
             })
-    void whatIsNoCallIsText(ToolFormat format, boolean tools, String reply) throws Exception {
+    void malformedToolCallsAreText(ToolFormat format, boolean tools, String reply) throws Exception {
         try (Fixture fixture = fixture(format, reply)) {
             String request = chat(tools ? TOOLS : TOOLS + ",'tool_choice':'none'");
             JsonNode choice =
@@ -100,7 +100,7 @@ final class ToolsTest {
     }
 
     @Test
-    void whatCannotBeDoneIsRefused() throws Exception {
+    void unsupportedFieldsAreRejected() throws Exception {
         try (Fixture fixture = fixture(ToolFormat.QWEN, "x")) {
             for (String more : List.of(
                     "'tools':5",
@@ -120,7 +120,7 @@ final class ToolsTest {
             int status = fixture.post(
                             "/v1/chat/completions",
                             "{'messages':[{'role':'user','content':'x'},{'role':'assistant','content':null,'tool_calls':[{'id':'c','type':"
-                                    + "'function','function':{'name':'look','arguments':'{}'}}]},{'role':'tool','tool_call_id':'c','content':'42'}]}")
+                                + "'function','function':{'name':'look','arguments':'{}'}}]},{'role':'tool','tool_call_id':'c','content':'42'}]}")
                     .status();
             assertThat(status).isEqualTo(200);
         }

@@ -7,6 +7,7 @@ import dev.starforge.serve.api.FieldViolation;
 import dev.starforge.serve.api.RequestFields;
 import java.util.List;
 import java.util.function.LongSupplier;
+import java.util.function.Supplier;
 
 /** Reads sampling parameters and stop strings; {@link SamplingParams} and {@link StopStrings} check their ranges. */
 public final class SamplingFields {
@@ -28,7 +29,8 @@ public final class SamplingFields {
         double minP = fields.number("min_p", sampling.minP());
         double repetition = fields.number(repetitionPenalty, sampling.repetitionPenalty());
         long seed = fields.has("seed") ? fields.integer("seed", Long.MIN_VALUE, Long.MAX_VALUE, 0) : seeds.getAsLong();
-        return set(new SamplingDraft(temperature, (int) topK, topP, minP, sampling.typicalP(), repetition, 0, 0, seed));
+        return set(() ->
+                new SamplingParams(temperature, (int) topK, topP, minP, sampling.typicalP(), repetition, 0, 0, seed));
     }
 
     /** Reads OpenAI's penalties, and typical_p. */
@@ -36,7 +38,7 @@ public final class SamplingFields {
         double typical = fields.number("typical_p", sampling.typicalP());
         double presence = fields.number("presence_penalty", sampling.presencePenalty());
         double frequency = fields.number("frequency_penalty", sampling.frequencyPenalty());
-        return set(new SamplingDraft(
+        return set(() -> new SamplingParams(
                 sampling.temperature(),
                 sampling.topK(),
                 sampling.topP(),
@@ -64,24 +66,9 @@ public final class SamplingFields {
         }
     }
 
-    private record SamplingDraft(
-            double temperature,
-            int topK,
-            double topP,
-            double minP,
-            double typicalP,
-            double repetition,
-            double presence,
-            double frequency,
-            long seed) {
-        SamplingParams sampling() {
-            return new SamplingParams(temperature, topK, topP, minP, typicalP, repetition, presence, frequency, seed);
-        }
-    }
-
-    private SamplingFields set(SamplingDraft draft) {
+    private SamplingFields set(Supplier<SamplingParams> params) {
         try {
-            sampling = draft.sampling();
+            sampling = params.get();
         } catch (GenerationException e) {
             fields.add(violations(e));
         }

@@ -39,7 +39,7 @@ final class HttpClientsTest {
     }
 
     @Test
-    void whoeverSendsTooSlowlyIsToldSo() throws Exception {
+    void aSlowRequestGetsATimeoutError() throws Exception {
         try (RawClient head = echo.client();
                 RawClient body = echo.client()) {
             head.send("GET /x HTTP/1.1\r\nHost: ");
@@ -56,7 +56,7 @@ final class HttpClientsTest {
     }
 
     @Test
-    void whoeverSendsNothingIsLetGo() throws IOException {
+    void anIdleConnectionIsClosed() throws IOException {
         restart(LIMITS.withTimes(SHORT, SHORT, SHORT, SHORT));
         try (RawClient client = echo.client()) {
             assertThat(client.isClosed()).isTrue();
@@ -65,7 +65,7 @@ final class HttpClientsTest {
 
     /** Reads nothing of 640 MB: the buffers fill, the write stalls, and the connection ends. */
     @Test
-    void whoeverDoesNotReadIsLetGo() throws Exception {
+    void aClientThatDoesNotReadIsDisconnected() throws Exception {
         try (RawClient client = echo.client()) {
             client.get("/flood");
             assertThat(echo.torn.await(5, TimeUnit.SECONDS)).isTrue();
@@ -74,7 +74,7 @@ final class HttpClientsTest {
     }
 
     @Test
-    void theEndIsSeenWithoutAWrite() throws Exception {
+    void aDisconnectIsDetectedWithoutAWrite() throws Exception {
         RawClient client = echo.client();
         client.get("/wait");
         await(echo.waiting);
@@ -86,7 +86,7 @@ final class HttpClientsTest {
     }
 
     @Test
-    void theEndIsSeenBehindPipelinedBytes() throws Exception {
+    void aDisconnectIsDetectedBehindPipelinedBytes() throws Exception {
         RawClient client = echo.client();
         client.get("/wait");
         await(echo.waiting);
@@ -97,7 +97,7 @@ final class HttpClientsTest {
     }
 
     @Test
-    void whoeverSendsFarAheadIsTakenForGone() throws Exception {
+    void aClientThatPipelinesTooManyBytesIsDisconnected() throws Exception {
         try (RawClient client = echo.client()) {
             client.get("/wait");
             await(echo.waiting);
@@ -120,7 +120,7 @@ final class HttpClientsTest {
     }
 
     @Test
-    void leavingWithinARequestIsNoMatter() throws Exception {
+    void aDisconnectWithinARequestDoesNotAffectOthers() throws Exception {
         for (String part : List.of(
                 "",
                 "GET",
@@ -132,7 +132,7 @@ final class HttpClientsTest {
     }
 
     @Test
-    void idleConnectionsMakeRoom() throws Exception {
+    void theLongestIdleConnectionIsClosedForANewOne() throws Exception {
         restart(LIMITS.withConnections(8));
         List<RawClient> idle = new ArrayList<>();
         for (int i = 0; i < 40; i++) {
@@ -149,7 +149,7 @@ final class HttpClientsTest {
     }
 
     @Test
-    void whenAllAreBusyANewOneIsTurnedAway() throws Exception {
+    void aNewConnectionIsRejectedWhenAllAreBusy() throws Exception {
         restart(LIMITS.withConnections(1));
         try (RawClient busy = echo.client()) {
             busy.get("/wait");
@@ -164,7 +164,7 @@ final class HttpClientsTest {
     }
 
     @Test
-    void closingLetsTheAnswerFinish() throws Exception {
+    void closingLetsTheResponseFinish() throws Exception {
         try (RawClient client = echo.client();
                 RawClient other = echo.client()) {
             other.get("/x").reply();

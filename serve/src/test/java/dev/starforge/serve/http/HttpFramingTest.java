@@ -109,7 +109,7 @@ final class HttpFramingTest {
     }
 
     @Test
-    void aBodyIsInvitedOnlyWhereItIsWelcome() throws IOException {
+    void continueIsSentOnlyForAcceptedRequests() throws IOException {
         try (RawClient client = echo.client()) {
             client.send("POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n");
             assertThat(client.line()).isEqualTo("HTTP/1.1 100 Continue");
@@ -158,7 +158,7 @@ final class HttpFramingTest {
                 "501|POST /x HTTP/1.1\\nHost: x\\nTransfer-Encoding: chunked\\nTransfer-Encoding: chunked",
                 "417|POST /x HTTP/1.1\\nHost: x\\nExpect: miracles",
             })
-    void whatCanBeReadInTwoWaysIsRefused(int status, String head) throws IOException {
+    void ambiguousRequestsAreRejected(int status, String head) throws IOException {
         try (RawClient client = echo.client()) {
             String plain = head.replace("\\n", "\n").replace("\\0", "\0").replace("\\r", "\r");
             RawClient.Reply reply = ask(client, plain, "");
@@ -180,7 +180,7 @@ final class HttpFramingTest {
                 "fffffff\r\n",
                 "fffffffffffffffff\r\n"
             })
-    void chunksThatAreNone(String body) throws IOException {
+    void malformedChunksAreRejected(String body) throws IOException {
         try (RawClient client = echo.client()) {
             RawClient.Reply reply = ask(client, "POST /x HTTP/1.1\nHost: x\nTransfer-Encoding: chunked", body);
             assertThat(reply.status()).isIn(400, 413);

@@ -21,7 +21,7 @@ final class EventLogTest {
     }
 
     @Test
-    void oneObjectALine() {
+    void oneJsonObjectPerLine() {
         narration(LogFormat.JSON, LogLevel.INFO)
                 .line(LogLevel.INFO, "worker", "finished", "job")
                 .with("job_id", "j")
@@ -29,8 +29,9 @@ final class EventLogTest {
                 .with("error_kind", "")
                 .log("two\nlines");
         assertThat(lines)
-                .containsExactly("{\"time\":\"2026-01-02T03:04:05.678Z\",\"level\":\"info\",\"actor\":\"worker\",\"action\":\"finished\",\"target\":\"job\",\"worker_id\":\"w\",\"job_id\":\"j\",\"tokens_out\":3,\"human\":\"two\\n"
-                                     + "lines\"}");
+                .containsExactly(
+                        "{\"time\":\"2026-01-02T03:04:05.678Z\",\"level\":\"info\",\"actor\":\"worker\",\"action\":\"finished\",\"target\":\"job\",\"worker_id\":\"w\",\"job_id\":\"j\",\"tokens_out\":3,\"human\":\"two\\n"
+                            + "lines\"}");
     }
 
     @Test
@@ -45,7 +46,7 @@ final class EventLogTest {
     }
 
     @Test
-    void levelsBelowTheLeastAreSilent() {
+    void levelsBelowTheThresholdAreNotLogged() {
         EventLog narration = narration(LogFormat.JSON, LogLevel.WARN);
         narration.line(LogLevel.DEBUG, "a", "b", "c").log("d");
         narration.line(LogLevel.INFO, "a", "b", "c").log("d");
@@ -54,7 +55,7 @@ final class EventLogTest {
     }
 
     @Test
-    void secretsAreStruckOutWhereverTheyStand() {
+    void secretsAreRedacted() {
         for (LogFormat form : LogFormat.values()) {
             narration(form, LogLevel.INFO)
                     .line(LogLevel.INFO, "a", "b", "key hunter2hunter2")

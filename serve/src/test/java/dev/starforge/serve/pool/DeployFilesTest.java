@@ -87,7 +87,7 @@ final class DeployFilesTest {
     }
 
     @Test
-    void theKeyComesFromTheSecretAndNobodyIsRoot() throws IOException {
+    void theKeyComesFromTheSecretAndContainersAreNotRoot() throws IOException {
         Object secret = at(kind("secret.yaml", "Secret"), "metadata", "name");
         for (String file : List.of("worker.yaml", "pool.yaml")) {
             Object pod = pod(file);

@@ -30,7 +30,7 @@ final class PoolPagesTest {
     }
 
     @Test
-    void thePageSaysWhatThePoolDoes() throws Exception {
+    void thePageMatchesThePool() throws Exception {
         String page = Files.readString(Path.of("..", "docs", "pool.md"));
         try (PoolFixture first = new PoolFixture(folder.resolve("first"));
                 PoolFixture second = new PoolFixture(folder.resolve("second"))) {

@@ -60,7 +60,7 @@ final class PoolTest {
     }
 
     @Test
-    void aWorkerThatIsKilledCostsNobodyMoreThanAnErrorThatSaysToAskAgain() throws Exception {
+    void aKilledWorkerCausesAtMostARetriableError() throws Exception {
         try (PoolFixture pool = new PoolFixture(folder)
                 .model("slow", "tokens=80 step_ms=20", NEVER)
                 .start()) {
@@ -139,7 +139,7 @@ final class PoolTest {
     }
 
     @Test
-    void aPoolThatComesBackTakesItsWorkersOver() throws Exception {
+    void aRestartedPoolAdoptsItsWorkers() throws Exception {
         PoolFixture pool = new PoolFixture(folder).model("slow", "tokens=60 step_ms=20", NEVER);
         try (pool) {
             pool.start();
@@ -214,7 +214,7 @@ final class PoolTest {
     }
 
     @Test
-    void modelsComeWhenAskedForAndGoWhenNobodyAsks() throws Exception {
+    void workersStartOnDemandAndStopWhenIdle() throws Exception {
         try (PoolFixture pool = new PoolFixture(folder)
                 .model("idle", "tokens=3", Duration.ofMillis(300))
                 .model("big-a", "tokens=3 callbacks=2", NEVER)
@@ -264,7 +264,7 @@ final class PoolTest {
     }
 
     @Test
-    void reloadingDrainingAndStoppingCutNobodyOff() throws Exception {
+    void reloadingDrainingAndStoppingFinishRunningRequests() throws Exception {
         try (PoolFixture pool = new PoolFixture(folder)
                 .model("slow", "tokens=80 step_ms=20", NEVER)
                 .start()) {
@@ -299,7 +299,7 @@ final class PoolTest {
     }
 
     @Test
-    void whatAnotherPoolTookIsNotFree() throws Exception {
+    void memoryUsedByAnotherPoolIsNotFree() throws Exception {
         PoolFixture pool = new PoolFixture(folder).model("big", "tokens=3", NEVER);
         CommandRunner others = pool.commands;
         pool.commands = (command, timeout) -> {
@@ -316,7 +316,7 @@ final class PoolTest {
     }
 
     @Test
-    void anEngineThatDiesBehindAHealthyFaceIsFound() throws Exception {
+    void aStoppedEngineBehindAHealthyEndpointIsDetected() throws Exception {
         try (PoolFixture pool = new PoolFixture(folder)
                 .model("dies", "tokens=3 engine_dies_ms=1", NEVER)
                 .start()) {
@@ -332,7 +332,7 @@ final class PoolTest {
     }
 
     @Test
-    void whatIsTakenIsSaid() throws Exception {
+    void addressesAndFoldersInUseAreReported() throws Exception {
         PoolFixture pool = new PoolFixture(folder);
         try (ServerSocket taken = new ServerSocket(0)) {
             assertThatThrownBy(() -> pool.start("127.0.0.1:" + taken.getLocalPort()))
@@ -453,7 +453,7 @@ final class PoolTest {
     }
 
     @Test
-    void aModelThatIsRefusedAndOneThatTakesTooLong() throws Exception {
+    void aRejectedModelAndOneThatStartsTooSlowlyAreReported() throws Exception {
         PoolFixture pool =
                 new PoolFixture(folder).model("refused", "exit=3", NEVER).model("late", "load_ms=60000", NEVER);
         pool.timing = PoolFixture.starting(Duration.ofMillis(1500));

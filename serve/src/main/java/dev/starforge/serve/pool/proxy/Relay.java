@@ -33,7 +33,7 @@ import tools.jackson.databind.node.ObjectNode;
 
 /**
  * Relays requests to workers and streams the responses back, event by event. If a worker fails before the client has received a byte,
- * the request goes to another worker. After the first byte, the stream ends with an error that tells the client to retry.
+ * the request goes to another worker. After the first byte, the stream ends with a retriable error.
  */
 public final class Relay implements AutoCloseable {
     /** The worker that responded. */

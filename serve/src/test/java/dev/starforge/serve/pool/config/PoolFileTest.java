@@ -74,7 +74,7 @@ final class PoolFileTest {
         pool: [                                    | is not YAML
         []                                         | expected keys
         """)
-    void whatCannotBeObeyedIsSaidWithItsPlace(String text, String message) {
+    void invalidSettingsAreReportedWithTheirLine(String text, String message) {
         assertThatThrownBy(() -> read(text))
                 .isInstanceOf(ConfigException.class)
                 .hasMessageContaining("pool.yaml")

@@ -121,7 +121,7 @@ final class DeploymentTest {
     }
 
     @Test
-    void aGpuThatIsUsedIsNotUnusedForWantOfATool() {
+    void aUsableGpuIsNotRejectedWithoutItsTool() {
         MachineInfo machine = ProbeParsers.linux("x86_64\n", MEMINFO, LSPCI_NVIDIA, "");
         assertThat(Deployment.of(machine, with(DeviceKind.CUDA, "NVIDIA H200")).rejected())
                 .isEmpty();
@@ -138,7 +138,7 @@ final class DeploymentTest {
     }
 
     @Test
-    void anNvidiaGpuWithoutItsDriverIsSaid() {
+    void anNvidiaGpuWithoutItsDriverIsReported() {
         Deployment none = Deployment.of(
                 ProbeParsers.linux(
                         "x86_64\n",
@@ -204,7 +204,7 @@ final class DeploymentTest {
     }
 
     @Test
-    void aChildThatFailsLeavesNvidiasTool() throws Exception {
+    void aFailingChildFallsBackToNvidiaSmi() throws Exception {
         DeviceDiscovery devices = new DeviceDiscovery(
                 (command, _) -> command.contains("devices")
                         ? new CommandOutput(134, "", "a driver crashed\n")
@@ -233,7 +233,7 @@ final class DeploymentTest {
     }
 
     @Test
-    void aMachineIsAskedByItsOwnTools() throws Exception {
+    void theMachineIsDescribedByItsTools() throws Exception {
         Map<String, String> linux = Map.of(
                 "uname-s", "Linux\n", "uname-m", "x86_64\n", "cat/proc/meminfo", MEMINFO, "lspcilspci", LSPCI_AMD);
         Deployment amd = Deployment.of(machine(linux).orElseThrow(), CPU_ALONE);

@@ -63,7 +63,7 @@ final class SystemLauncherTest {
     }
 
     @Test
-    void aQuestionHasAnAnswerOrAnEnd() throws Exception {
+    void commandsReturnOutputOrTimeOut() throws Exception {
         CommandRunner commands = CommandRunner.ofSystem();
         assertThat(commands.run(List.of("/bin/sh", "-c", "echo yes; echo no >&2; exit 4"), Duration.ofSeconds(20)))
                 .isEqualTo(new CommandRunner.CommandOutput(4, "yes\n", "no\n"));

@@ -34,7 +34,7 @@ final class WorkerRoutingTest {
     }
 
     @Test
-    void aPrefixMeetsTheWorkerThatHasIt() {
+    void aRequestGoesToTheWorkerWithItsPrefix() {
         List<WorkerCandidate> idle = List.of(worker(0, 0), worker(1, 0), worker(2, 0));
         String file = text(1, 1000);
         WorkerCandidate first = routing.choose("coder", file, idle);
@@ -60,7 +60,7 @@ final class WorkerRoutingTest {
     }
 
     @Test
-    void aCrowdedWorkerIsNotWorthItsCache() {
+    void aLoadedWorkerIsAvoidedDespiteItsCache() {
         String file = text(1, 1000);
         routing.choose("m", file, List.of(worker(0, 0)));
         assertThat(routing.choose("m", file, List.of(worker(0, 4), worker(1, 0))))
@@ -78,7 +78,7 @@ final class WorkerRoutingTest {
     }
 
     @Test
-    void withoutAPrefixTheLeastBusyInTurn() {
+    void withoutAPrefixTheLeastLoadedWorkersTakeTurns() {
         assertThat(routing.choose("m", "short", List.of(worker(0, 3), worker(1, 1), worker(2, 2))))
                 .isEqualTo(worker(1, 1));
         List<WorkerCandidate> idle = List.of(worker(0, 0), worker(1, 0));
@@ -120,7 +120,7 @@ final class WorkerRoutingTest {
     }
 
     @Test
-    void whatMattersOfARequestIsRead() {
+    void theRoutingKeyIsReadFromTheRequest() {
         assertThat(asked("{'model':'m','prompt':'abc'}")).isEqualTo(new RoutingKey("m", "abc\n"));
         assertThat(asked("{'prompt':['a','b']}")).isEqualTo(new RoutingKey("", "a\nb\n"));
         assertThat(asked("{'prompt':[1,22]}").text()).isEqualTo("1 22 ");

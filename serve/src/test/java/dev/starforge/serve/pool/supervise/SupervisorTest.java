@@ -63,7 +63,7 @@ final class SupervisorTest {
     }
 
     @Test
-    void aWorkerIsReadyWhenItAnswersWhereItSaidItIs() {
+    void aWorkerIsReadyAfterItsCallbackAndAHealthCheck() {
         String id = pool.start(SPEC, Optional.empty());
         assertThat(state(pool, id)).isEqualTo(WorkerState.STARTING);
         assertThat(lease()).isEmpty();
@@ -82,7 +82,7 @@ final class SupervisorTest {
     }
 
     @Test
-    void aCrashIsAccountedAndTheBackoffDoublesToAMinute() {
+    void crashesAreCountedAndTheBackoffDoublesToAMinute() {
         String id = world.ready(pool);
         double expected = 1;
         for (int i = 0; i < 9; i++) {
@@ -101,7 +101,7 @@ final class SupervisorTest {
 
     @ParameterizedTest
     @CsvSource({"0, STOPPED, '0: drained'", "2, FAILED, '2: usage error'", "3, FAILED, '3: model rejected'"})
-    void whatStartingAgainDoesNotHelpIsNotStartedAgain(int code, WorkerState end, String text) {
+    void permanentFailuresAreNotRestarted(int code, WorkerState end, String text) {
         String id = world.ready(pool);
         world.last().exits(code);
         world.pass(pool, Duration.ofMinutes(10));
@@ -112,7 +112,7 @@ final class SupervisorTest {
     }
 
     @Test
-    void aFailureSaysWhySinceWhenAndWhatToDo() throws IOException {
+    void aFailureHasReasonTimeAndAdvice() throws IOException {
         String id = pool.start(SPEC, Optional.empty());
         Files.writeString(
                 folder.resolve("logs").resolve(id + ".log"),
@@ -140,7 +140,7 @@ final class SupervisorTest {
     }
 
     @Test
-    void whatTheKernelKillsIsReportedAsOutOfMemory() {
+    void sigkillIsReportedAsOutOfMemory() {
         String id = world.ready(pool);
         world.last().exits(137);
         world.pass(pool, Duration.ofMillis(100));
@@ -149,7 +149,7 @@ final class SupervisorTest {
     }
 
     @Test
-    void theBreakerOpensAfterFiveFailedStartsAndLetsOneTrialThrough() {
+    void theBreakerOpensAfterFiveFailedStartsAndAllowsOneTrial() {
         String id = pool.start(SPEC, Optional.empty());
         for (int i = 0; i < 4; i++) {
             assertThat(restartAfter(id, 1)).isLessThan(Duration.ofSeconds(10));
@@ -171,7 +171,7 @@ final class SupervisorTest {
     }
 
     @Test
-    void deadSoonAfterReadyIsAFailedStart() {
+    void anExitSoonAfterReadyIsAFailedStart() {
         String id = world.ready(pool);
         for (int i = 0; i < 5; i++) {
             world.pass(pool, Duration.ofSeconds(9));
@@ -202,7 +202,7 @@ final class SupervisorTest {
     }
 
     @Test
-    void oneThatHangsIsKilledAfterThreeChecks() {
+    void aHangingWorkerIsKilledAfterThreeFailedChecks() {
         String id = world.ready(pool);
         world.last().answers = false;
         Duration time = world.until(pool, () -> world.last().kills > 0);
@@ -214,7 +214,7 @@ final class SupervisorTest {
     }
 
     @Test
-    void healthThatLiesIsFoundByTheCanary() {
+    void theCanaryDetectsAFalseHealthReport() {
         String id = world.ready(pool);
         world.last().computes = false;
         Duration time = world.until(pool, () -> world.last().kills > 0);
@@ -224,7 +224,7 @@ final class SupervisorTest {
     }
 
     @Test
-    void theCanaryLooksAtAWorkerThatAnswersNobodyToo() {
+    void theCanaryAlsoChecksAWorkerWhoseRequestsHang() {
         world.ready(pool);
         world.last().computes = false;
         world.last().running = 1;
@@ -248,7 +248,7 @@ final class SupervisorTest {
     }
 
     @Test
-    void whoCallsBackTwiceIsStartedOnce() {
+    void aRepeatedCallbackIsIgnored() {
         String id = world.ready(pool);
         FakeChild first = world.last();
         pool.calledBack(id, first.start(), first.uri);
@@ -263,7 +263,7 @@ final class SupervisorTest {
     }
 
     @Test
-    void oneThatAnswersWithAnothersNameIsNotBelieved() {
+    void aWorkerThatReportsAnotherIdIsKilled() {
         String id = pool.start(SPEC, Optional.empty());
         world.last().workerId = "w-other";
         world.callBack(pool);
@@ -272,7 +272,7 @@ final class SupervisorTest {
     }
 
     @Test
-    void stoppingWaitsForRunningRequestsThenAsksThenKills() {
+    void stoppingDrainsThenTerminatesThenKills() {
         String id = world.ready(pool);
         WorkerLease running = lease().orElseThrow();
         world.last().obeys = false;
@@ -311,7 +311,7 @@ final class SupervisorTest {
     }
 
     @Test
-    void whereNoSignalAsksTheWorkerIsAskedOverHttp() {
+    void withoutSigtermTheWorkerIsStoppedOverHttp() {
         world.canTerminate = false;
         String id = world.ready(pool);
         pool.stop(id);
@@ -335,7 +335,7 @@ final class SupervisorTest {
     }
 
     @Test
-    void theOldOneServesOnWhenTheNewOneFails() {
+    void theOldWorkerKeepsServingWhenItsReplacementFails() {
         String old = world.ready(pool);
         String fresh = pool.start(SPEC, Optional.of(old));
         world.last().exits(1);
@@ -346,7 +346,7 @@ final class SupervisorTest {
     }
 
     @Test
-    void aNewPoolTakesOverWhatRuns() throws IOException {
+    void aNewPoolAdoptsRunningWorkers() throws IOException {
         String ready = world.ready(pool);
         FakeChild running = world.last();
         String loading = pool.start(SPEC, Optional.empty());
@@ -365,7 +365,7 @@ final class SupervisorTest {
     }
 
     @Test
-    void aNewPoolEndsWhatItCannotVerifyAndSignalsNoStranger() throws IOException {
+    void aNewPoolKillsUnverifiedWorkersAndSignalsNoOtherProcess() throws IOException {
         String hangs = world.ready(pool);
         FakeChild hanging = world.last();
         hanging.answers = false;
@@ -388,7 +388,7 @@ final class SupervisorTest {
     }
 
     @Test
-    void anAdoptedWorkerIsNotBlamedForAnEarlierStart() throws IOException {
+    void anAdoptedWorkerIgnoresErrorsOfEarlierStarts() throws IOException {
         String id = world.ready(pool);
         Path log = folder.resolve(WorkerLogs.FOLDER).resolve(id + WorkerLogs.SUFFIX);
         Files.createDirectories(log.getParent());
@@ -403,7 +403,7 @@ final class SupervisorTest {
     }
 
     @Test
-    void oneFolderOnePool() {
+    void aStateFolderIsUsedByOnePool() {
         assertThatThrownBy(() -> world.supervisor())
                 .isInstanceOf(IOException.class)
                 .hasMessageContaining(
@@ -411,7 +411,7 @@ final class SupervisorTest {
     }
 
     @Test
-    void whatCannotBeRecordedIsNotStarted() throws IOException {
+    void aWorkerThatCannotBeJournaledIsNotStarted() throws IOException {
         Path journal = folder.resolve("workers");
         Files.delete(journal);
         Files.createFile(journal); // as when a disk is full or read-only: nothing can be written there
@@ -425,7 +425,7 @@ final class SupervisorTest {
     }
 
     @Test
-    void whatRunsSurvivesAFullDiskAndIsNotReadyBeforeItIsRecorded() throws IOException {
+    void runningWorkersSurviveAFullDiskAndAreNotReadyBeforeTheyAreJournaled() throws IOException {
         String id = pool.start(SPEC, Optional.empty());
         Path journal = folder.resolve("workers");
         Files.move(journal, folder.resolve("aside"));
@@ -454,7 +454,7 @@ final class SupervisorTest {
     }
 
     @Test
-    void aRegisteredWorkerIsWatchedAndNeverSignalled() throws IOException {
+    void aRegisteredWorkerIsCheckedAndNeverSignalled() throws IOException {
         FakeChild remote = (FakeChild) world.start(List.of("elsewhere", "--worker-id", "theirs"), folder);
         String id = pool.register(remote.uri, "");
         world.pass(pool, Duration.ofMillis(200));
@@ -479,7 +479,7 @@ final class SupervisorTest {
     }
 
     @Test
-    void anAdapterIsServedByThoseWhoHaveIt() {
+    void anAdapterIsServedByWorkersThatHaveIt() {
         world.ready(pool);
         WorkerSpec adapted =
                 new WorkerSpec("coder", Path.of("coder.gguf"), "cpu", Map.of("ours", Path.of("ours")), 1000, 100);
@@ -502,7 +502,7 @@ final class SupervisorTest {
 
     /** The next check may be ten seconds away; until then it would be in the way of another model. */
     @Test
-    void oneThatWasBusyAtItsLastCheckIsAskedAgainWhenItsRequestsAreOver() {
+    void aBusyWorkerIsCheckedAgainWhenItsRequestsEnd() {
         String id = world.ready(pool);
         Set<String> models = Set.of("coder");
         try (WorkerLease _ = lease().orElseThrow()) {
@@ -522,7 +522,7 @@ final class SupervisorTest {
     }
 
     @Test
-    void theLeastRecentlyUsedIdleOneMakesRoom() {
+    void theLeastRecentlyUsedIdleWorkerIsStopped() {
         Map<String, String> ids = new HashMap<>();
         for (String model : List.of("a", "b", "c")) {
             ids.put(model, pool.start(new WorkerSpec(model, Path.of(model), "cpu", Map.of(), 10, 1), Optional.empty()));

@@ -25,7 +25,7 @@ final class WorkerLogsTest {
     }
 
     @Test
-    void aLongLogIsCopiedAsideAndEmptied() throws IOException {
+    void aLargeLogIsCopiedAndTruncated() throws IOException {
         Path log = logs.resolve("w-1.log");
         Files.write(log, new byte[(int) WorkerLogs.MAX_BYTES]);
         WorkerLogs.rotate(state, Set.of("w-1"));
@@ -37,7 +37,7 @@ final class WorkerLogsTest {
     }
 
     @Test
-    void ofWorkersThatAreGoneTheLatestLogsStay() throws IOException {
+    void theNewestLogsOfStoppedWorkersAreKept() throws IOException {
         for (int i = 0; i < WorkerLogs.KEPT + 3; i++) {
             Path log = Files.createFile(logs.resolve("w-" + i + ".log"));
             Files.setLastModifiedTime(log, FileTime.fromMillis(1000L * i));
@@ -63,7 +63,7 @@ final class WorkerLogsTest {
     }
 
     @Test
-    void anErrorAfterTheLogWasEmptiedIsFound() throws IOException {
+    void anErrorAfterTruncationIsFound() throws IOException {
         Path log = logs.resolve("w-1.log");
         Files.write(log, new byte[(int) WorkerLogs.MAX_BYTES + 1]);
         long from = WorkerLogs.length(log);
