@@ -176,7 +176,7 @@ final class DecodeStepTest {
             }
             assertThatThrownBy(chooses::logits)
                     .isInstanceOf(TensorException.class)
-                    .hasMessageContaining("chose tokens and kept none");
+                    .hasMessageContaining("sampled and kept no logits");
             assertThatThrownBy(() -> chooses.step(pieces(ours), List.of(), 0))
                     .isInstanceOf(TensorException.class)
                     .hasMessageContaining("0 choices");

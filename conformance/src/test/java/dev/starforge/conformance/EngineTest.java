@@ -309,10 +309,10 @@ final class EngineTest {
             assertThatThrownBy(
                             () -> engine.step(List.of(new SequenceChunk(small, 8, 1), new SequenceChunk(large, 40, 1))))
                     .isInstanceOf(TensorException.class)
-                    .hasMessageContaining("two rotary regimes");
+                    .hasMessageContaining("different rope regimes");
             assertThatThrownBy(() -> engine.step(List.of(new SequenceChunk(small, 9, 1))))
                     .isInstanceOf(TensorException.class)
-                    .hasMessageContaining("9 tokens with 1 rows of logits of a sequence with 8 pending");
+                    .hasMessageContaining("9 tokens with 1 rows of logits; the sequence has 8 pending tokens");
             assertThatThrownBy(
                             () -> engine.step(List.of(new SequenceChunk(small, 2, 1), new SequenceChunk(small, 1, 1))))
                     .isInstanceOf(TensorException.class)
@@ -334,7 +334,7 @@ final class EngineTest {
             List<SequenceChunk> other = List.of(new SequenceChunk(two, 8, 1));
             assertThatThrownBy(engine::finish)
                     .isInstanceOf(TensorException.class)
-                    .hasMessageContaining("finish: no step was begun");
+                    .hasMessageContaining("finish: expected a step in progress");
             engine.begin(List.of(new SequenceChunk(one, 8, 1)), List.of(greedy), 0);
             refusesUntilFinished("begin", () -> engine.begin(other, List.of(greedy), 0));
             refusesUntilFinished("begin", () -> engine.step(other, List.of(greedy), 0));
@@ -351,7 +351,7 @@ final class EngineTest {
     private static void refusesUntilFinished(String operation, ThrowingCallable body) {
         assertThatThrownBy(body)
                 .isInstanceOf(TensorException.class)
-                .hasMessageContaining(operation + ": the last step, of 1 tokens, was begun and not finished");
+                .hasMessageContaining(operation + ": the last step, with 1 sampled tokens, is not finished");
     }
 
     /** A step that does not fit was not begun. */

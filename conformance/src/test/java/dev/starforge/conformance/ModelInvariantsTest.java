@@ -104,7 +104,7 @@ final class ModelInvariantsTest {
                     new Batches.BatchEntry(cache.openSequence(), new int[10]));
             assertThatThrownBy(() -> Batches.cached(tiny.model, session, turns))
                     .isInstanceOf(TensorException.class)
-                    .hasMessageContaining("two rotary regimes");
+                    .hasMessageContaining("different rope regimes");
         }
     }
 

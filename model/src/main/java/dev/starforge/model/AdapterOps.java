@@ -9,9 +9,9 @@ import dev.starforge.tensor.op.Ops;
 import java.util.function.BiFunction;
 
 /**
- * Ops that know the adapters of the batch a model runs. A projection is given x and ops, nothing else, and so it stays: the
- * index takes the way that dropout takes, through the ops and what they hand to a block. No architecture passes it on, and
- * under a checkpointing tape a block that runs again has it again.
+ * Ops that carry the adapter index of each row of the batch. Projections receive only x and ops, so the index travels with the
+ * ops, as the dropout state does. Architectures need not pass it on, and a block that gradient checkpointing recomputes
+ * receives it again.
  */
 record AdapterOps(Ops ops, Tensor adapters) implements Ops {
     @Override

@@ -4,9 +4,9 @@ import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.op.Batch;
 import dev.starforge.tensor.op.Ops;
 
-/** Where attention finds keys and values. A model appends this step's and attends over what comes back. */
+/** The KV cache of a model. Attention appends the keys and values of this step and attends over the result. */
 public interface KvCache {
-    /** Keys and values in the layout that the batch's tables describe, this step's included, however they are kept. */
+    /** The cached keys and values of a layer, including those of this step. */
     interface Kv {
         /** Attention of q[N, H, D] over them. */
         Tensor attend(Ops ops, Tensor q, Batch batch, float scale, int window);
@@ -14,11 +14,11 @@ public interface KvCache {
 
     Kv append(Ops ops, int layer, Tensor k, Tensor v, Batch batch);
 
-    /** Whether it keeps latents, one row for all heads, from which keys and values are read alike. */
+    /** Returns true if it stores latents, one row for all heads, for multi-head latent attention. */
     default boolean latent() {
         return false;
     }
 
-    /** No memory of earlier steps: each sequence begins in this one. What training uses, so that gradients flow. */
+    /** No cache: each sequence begins in this step. Training uses it, so that gradients flow to keys and values. */
     KvCache NONE = (ops, layer, k, v, batch) -> (o, q, b, scale, window) -> o.attend(q, k, v, b, scale, window);
 }

@@ -3,24 +3,24 @@ package dev.starforge.model;
 import java.util.List;
 
 /**
- * What one layer keeps of each position. Layers may differ; those that read through one block table are a group, and a
- * group gives a block back only when none of its layers will read it again.
+ * The KV cache of one layer. Layers with a common block table form a group; a block is freed when no layer of the group
+ * attends to it any more.
  *
- * @param kvHeads heads of keys, and of values
+ * @param kvHeads heads of keys and of values
  * @param headDim elements of a head
- * @param window how many positions a token sees, itself included; 0 is all of them
+ * @param window the sliding window in tokens, including the token itself; 0 is full attention
  * @param latent whether values are part of the cached keys, as in multi-head latent attention
  */
 public record KvCacheSpec(int kvHeads, int headDim, int window, boolean latent) {
     public KvCacheSpec {
         if (kvHeads < 1 || headDim < 1 || window < 0) {
             throw new IllegalArgumentException(
-                    "layer cache: expected heads and head dim of at least 1 and a window of 0 " + "or more, got "
+                    "KV cache spec: expected heads and head dim of at least 1 and a window of at least 0, got "
                             + kvHeads + ", " + headDim + " and " + window);
         }
     }
 
-    /** The window of a group: the largest of its layers, or 0 when one of them sees everything. */
+    /** Returns the window of a group: the largest of its layers, or 0 if one of them has full attention. */
     public static int window(List<KvCacheSpec> group) {
         int largest = 0;
         for (KvCacheSpec layer : group) {

@@ -10,12 +10,12 @@ import java.util.function.BiFunction;
 
 /** A loaded causal language model. */
 public interface Model {
-    /** Logits [R, V] of the rows the batch wants. Which Ops decides whether this is inference, training or a plan. */
+    /** Returns the logits [R, V] of the batch's logit rows. The {@link Ops} decide whether this is inference, training or a plan. */
     default Tensor forward(Ops ops, Batch batch, KvCache cache) {
         return logits(ops, hiddenStates(ops, batch, cache));
     }
 
-    /** What the last layer makes of the rows the batch wants, [R, C]: all but the product with the vocabulary. */
+    /** Returns the hidden states [R, C] of the batch's logit rows after the final norm, the input of the LM head. */
     default Tensor hiddenStates(Ops ops, Batch batch, KvCache cache) {
         List<BiFunction<Ops, Tensor, Tensor>> chain = new ArrayList<>();
         for (Block block : blocks()) {
@@ -25,41 +25,40 @@ public interface Model {
         return finalNorm(bound, batch.wanted(bound, bound.chain(embed(bound, batch), chain)));
     }
 
-    /** The embeddings of all tokens of the batch, [N, C]: what the first block reads. */
+    /** Returns the token embeddings [N, C] of the batch, the input of the first block. */
     Tensor embed(Ops ops, Batch batch);
 
-    /** The transformer blocks in order. Each can be run by itself, which is how weights are quantized layer by layer. */
+    /** Returns the transformer blocks in order. Each can run alone, for layer-by-layer quantization. */
     List<Block> blocks();
 
-    /** The norm after the last block, of any rows [n, C]. */
+    /** Applies the norm after the last block to any rows [n, C]. */
     Tensor finalNorm(Ops ops, Tensor x);
 
-    /** Logits [n, V] of some rows of {@link #hiddenStates}, so that a long batch need not have all of them at once. */
+    /** Applies the LM head: logits [n, V] of some rows of {@link #hiddenStates}, so that a long batch can be processed in parts. */
     Tensor logits(Ops ops, Tensor hidden);
 
-    /** Which rotary tables hold for texts of this length; a cache filled in one regime is of no use in another. */
+    /** Returns the rope regime of sequences of this length. Keys that were cached in one regime are invalid in another. */
     int ropeRegime(int length);
 
     ModelInfo info();
 
-    /** One transformer block: hidden states of all tokens of a batch to those after it. */
+    /** A transformer block. */
     interface Block {
         /** x[N, C] -> [N, C]. */
         Tensor forward(Ops ops, Tensor x, Batch batch, KvCache cache);
 
         /**
-         * The matrices it multiplies with, by HF's names and in the order of loading: projections, routers, and stacks of
-         * experts [experts, out, in], each under the names of its parts.
+         * Returns its weight matrices in the order of loading: projections, routers, and stacks of experts [experts, out, in],
+         * each with HF's names of its parts.
          */
         List<Parameter> matrices();
     }
 
     /**
-     * What a user of a model must know of it.
+     * The dimensions that callers need.
      *
-     * @param vocabulary number of tokens it knows
-     * @param context positions it was made for
-     * @param window positions that every layer sees back; 0 where one sees all
+     * @param contextLength maximum number of positions
+     * @param slidingWindow attention window in tokens; 0 if a layer has full attention
      * @param latent whether values are part of the cached keys, as in multi-head latent attention
      */
     record ModelInfo(
@@ -72,7 +71,7 @@ public interface Model {
             return new ModelInfo(vocabSize, contextLength, layers, kvHeads, headDim, positions, latent);
         }
 
-        /** What each layer keeps of a position. */
+        /** Returns the KV cache spec of each layer. */
         public List<KvCacheSpec> kvCacheSpecs() {
             return Collections.nCopies(layers, new KvCacheSpec(kvHeads, headDim, slidingWindow, latent));
         }

@@ -2,7 +2,7 @@ package dev.starforge.model;
 
 import java.nio.file.Path;
 
-/** A model, adapter or weight file that cannot be used; the message begins with the file and says what was expected. */
+/** A model, adapter or weight file is invalid. The message begins with the file and states what was expected. */
 public class ModelException extends RuntimeException {
     private static final long serialVersionUID = 1;
 

@@ -14,25 +14,25 @@ import java.util.Arrays;
 import java.util.List;
 
 /**
- * Chooses tokens where the logits are, so that only tokens come back. Uses of tokens are counted there, too, one row of the
- * vocabulary for each text that has penalties. What it is told goes with the upload of a step, and what it answers is one
- * read, whatever was asked for.
+ * Samples tokens on the device, so that a step reads back tokens instead of logits. Token counts for penalties are on the
+ * device too, one row of the vocabulary for each history. The sampling inputs are part of a step's single upload; the
+ * sampled tokens and their logprobs are a single read.
  */
 final class DeviceSampler {
-    /** Seed, low and high, and the index of the token. */
-    private static final int DRAW = 3;
+    /** Integers that key a random number: seed (low, high) and token index. */
+    private static final int RANDOM_KEY = 3;
 
     private final Device device;
     private final int vocabulary;
-    private final Tensor uses; // [histories, V]
+    private final Tensor tokenCounts; // [histories, V]
 
     DeviceSampler(Device device, Scope session, int vocabulary, int histories) {
         this.device = device;
         this.vocabulary = vocabulary;
-        uses = session.allocate(Spec.i32(histories, vocabulary));
+        tokenCounts = session.allocate(Spec.i32(histories, vocabulary));
     }
 
-    /** Begins a history with the tokens of a prompt and those generated since. */
+    /** Starts a history with the tokens of a prompt and those generated so far. */
     void startHistory(int history, int[] prompt, int[] generated) {
         int[] row = new int[vocabulary];
         Arrays.fill(row, Decoding.NEVER);
@@ -42,18 +42,18 @@ final class DeviceSampler {
         for (int id : generated) {
             row[id] = Math.max(0, row[id]) + 1;
         }
-        device.write(uses.view((long) history * vocabulary, Shape.of(vocabulary)), row);
+        device.write(tokenCounts.view((long) history * vocabulary, Shape.of(vocabulary)), row);
     }
 
-    /** Numbers that say how to choose after so many rows: settings, then what draws are keyed by, histories, and masks. */
+    /** Returns the number of input values for {@code rows} rows: parameters, random keys, histories and token masks. */
     static int inputSize(int rows, int maskWords) {
-        return rows * (SamplerSetting.COUNT + DRAW + 1 + maskWords);
+        return rows * (SamplerSetting.COUNT + RANDOM_KEY + 1 + maskWords);
     }
 
-    /** Fills these in, from {@code at} on; rows without a choice are skipped. */
+    /** Writes the sampling inputs to {@code input} from index {@code at} on. Rows beyond {@code samplings} are skipped. */
     static void fill(int[] input, int at, int rows, int maskWords, List<RowSampling> samplings) {
         int draws = at + rows * SamplerSetting.COUNT;
-        int histories = draws + rows * DRAW;
+        int histories = draws + rows * RANDOM_KEY;
         int masks = histories + rows;
         Arrays.fill(input, at, histories, 0);
         Arrays.fill(input, histories, masks, Decoding.SKIPPED);
@@ -64,9 +64,9 @@ final class DeviceSampler {
             for (int k = 0; k < settings.length; k++) {
                 input[at + i * SamplerSetting.COUNT + k] = Float.floatToRawIntBits(settings[k]);
             }
-            input[draws + i * DRAW] = (int) sampling.params().seed();
-            input[draws + i * DRAW + 1] = (int) (sampling.params().seed() >>> 32);
-            input[draws + i * DRAW + 2] = sampling.tokenIndex();
+            input[draws + i * RANDOM_KEY] = (int) sampling.params().seed();
+            input[draws + i * RANDOM_KEY + 1] = (int) (sampling.params().seed() >>> 32);
+            input[draws + i * RANDOM_KEY + 2] = sampling.tokenIndex();
             input[histories + i] = sampling.history();
             int mask = masks + i * maskWords;
             sampling.allowed().ifPresent(ids -> {
@@ -76,12 +76,12 @@ final class DeviceSampler {
         }
     }
 
-    /** What is chosen after so many rows, with the {@code top} likeliest of each. */
+    /** Returns the spec of the output: token, logprob, and {@code top} tokens with logprobs for each row. */
     static Spec outputSpec(int rows, int top) {
         return Spec.i32(rows * (2L + 2L * top));
     }
 
-    /** Chooses after each row of logits as {@code numbers} say, and leaves all of that in one {@code result}. */
+    /** Samples a token from each row of logits and writes everything to {@code output}. */
     void sample(Tensor logits, Tensor input, int maskWords, Tensor output, int top) {
         long rows = logits.dim(0);
         long draws = rows * SamplerSetting.COUNT;
@@ -89,12 +89,12 @@ final class DeviceSampler {
         Tensor[] in = {
             logits,
             input.view(0, Shape.of(rows, SamplerSetting.COUNT)).as(DType.F32),
-            input.view(draws, Shape.of(rows, DRAW)),
-            input.view(draws + rows * DRAW, Shape.of(rows)),
-            uses,
+            input.view(draws, Shape.of(rows, RANDOM_KEY)),
+            input.view(draws + rows * RANDOM_KEY, Shape.of(rows)),
+            tokenCounts,
             none,
             none.as(DType.F32),
-            input.view(draws + rows * (DRAW + 1), Shape.of(rows, maskWords))
+            input.view(draws + rows * (RANDOM_KEY + 1), Shape.of(rows, maskWords))
         };
         Tensor[] out = {
             output.view(0, Shape.of(rows)),
@@ -105,7 +105,7 @@ final class DeviceSampler {
         device.run(new Decoding.Sample(top), in, out);
     }
 
-    /** The first {@code count} of so many rows. */
+    /** Reads the first {@code count} of {@code rows} rows. */
     SampledTokens read(Tensor output, int rows, int count, int top) {
         int[] all = device.ints(output);
         return new SampledTokens(

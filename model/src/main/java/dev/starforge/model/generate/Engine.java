@@ -32,31 +32,31 @@ import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Runs a model one step at a time over many sequences: pieces of prompts and single tokens mixed (Yu et al. 2022), keys and
- * values in shared blocks. What to run in a step, and in which order, is for others to decide; on a CPU
- * each sequence has the same logits whatever its company.
+ * Runs a model with continuous batching (Yu et al. 2022): each step mixes prefill chunks and single decode tokens of many
+ * sequences, with a paged KV cache. The caller schedules: it decides which sequences a step contains. On a CPU, a sequence's
+ * logits do not depend on the other sequences in the batch.
  *
- * <p>A step in which every sequence has one token, as most are, is recorded once for a size and replayed: its inputs come in
- * one upload to a place that stays, and what it is short of the size, a power of two, are rows that go nowhere. Steps with
- * pieces of prompts, or with tokens to choose from, run as they are.
+ * <p>A decode step, in which every sequence has one token, is captured once per size and replayed (a CUDA graph, for
+ * example). Its inputs are one upload to a fixed address. The number of sequences is padded to a power of two; the padding
+ * rows write to the {@link KvTensors#paddingBlock padding block}. Steps with prefill chunks or with token masks run eagerly.
  *
- * <p>A step that chooses tokens has two halves: {@link #begin} launches it and {@link #finish} waits for its tokens. On an
- * {@link Device#asynchronous asynchronous} device the host is free in between, and may close sequences of the step: whoever
- * gets their blocks writes to them in a later step, which the device runs after this one.
+ * <p>A step that samples has two parts: {@link #begin} launches it and {@link #finish} waits for its tokens. On an
+ * {@link Device#asynchronous asynchronous} device the host is free in between and may close sequences of the step. Their
+ * blocks may be reused: a later step writes to them, and the device runs that step after this one.
  *
- * <p>Where a text grows into another rotary regime, what is cached of it is of no use, and all of its tokens are pending
- * again. For one thread.
+ * <p>When a sequence grows into another rope regime (longrope, dynamic NTK), its cached keys are invalid and all of its
+ * tokens are pending again. Not thread-safe.
  */
 public final class Engine implements AutoCloseable {
     /** Tokens of a KV block. */
     public static final int BLOCK_SIZE = PagedKvCache.BLOCK_SIZE;
 
-    /** The most sequences of a recorded step. */
+    /** The largest number of sequences in a captured step. */
     private static final int MAX_CAPTURED_SEQUENCES = 64;
 
     private static final int MIN_TABLE_WIDTH = 8;
 
-    /** In place of how many of the likeliest tokens to tell: the step leaves logits. */
+    /** A value of {@code top}: the step does not sample and keeps its logits. */
     private static final int LOGITS_ONLY = -1;
 
     private final Model model;
@@ -72,30 +72,32 @@ public final class Engine implements AutoCloseable {
     private StepOutput lastOutput;
     private @Nullable PendingStep pending;
 
-    /** What makes two steps of single tokens the same recording. */
+    /** Decode steps with equal keys share one captured step. */
     private record CaptureKey(int sequences, int tableWidth, int regime, int top) {}
 
-    /** Where a recorded step has its inputs and its result, and what it does with its logits. */
+    /** A captured step: its fixed inputs and output, and the operation that consumes the logits. */
     private record CapturedStep(StagedBatch inputs, Tensor result, Consumer<Tensor> onLogits) {}
 
-    /** The logits [R, V] of a step or the tokens it chose, and the recording they are of. */
-    private record StepOutput(Tensor tensor, @Nullable CaptureKey size) {}
+    /** The logits [R, V] of a step or its sampled tokens, and the key of the captured step, if it was one. */
+    private record StepOutput(Tensor tensor, @Nullable CaptureKey key) {}
 
-    /** A step that was begun: how many rows have a token, with how many of the likeliest. */
-    private record PendingStep(int wanted, int top) {}
+    /** A step between {@link #begin} and {@link #finish}: the number of sampled rows, and of top logprobs per row. */
+    private record PendingStep(int rows, int top) {}
 
     /**
-     * The next {@code count} pending tokens of a sequence, with logits after the last {@code wanted} of them, which may be
-     * drafts: the text can be cut back to before them.
+     * The part of a sequence that a step computes: its next {@code count} pending tokens.
+     *
+     * @param logitRows the number of tokens, counted from the end of the chunk, whose logits are computed. More than one
+     *     verifies draft tokens; the sequence can be truncated to before them.
      */
     public record SequenceChunk(Sequence sequence, int count, int logitRows) {}
 
-    /** Room for {@code blocks} blocks of keys and values. */
+    /** Creates an engine with a KV cache of {@code blocks} blocks and without token histories. */
     public Engine(Model model, Device device, Precision precision, Fallback fallback, int blocks) {
         this(model, device, precision, fallback, blocks, 0);
     }
 
-    /** The same, with so many histories for penalties. */
+    /** Creates an engine with {@code histories} token histories, which sampling penalties need. */
     public Engine(Model model, Device device, Precision precision, Fallback fallback, int blocks, int histories) {
         this.model = model;
         this.device = device;
@@ -117,41 +119,41 @@ public final class Engine implements AutoCloseable {
     }
 
     /**
-     * A text to continue. As much of it as is cached already is not pending.
+     * Opens a sequence. A prefix that the KV cache holds already is not pending.
      *
-     * @param adapter which of the model's table of adapters it has
-     * @param salt of the tenant; what has another is not shared
+     * @param adapter the slot of its LoRA adapter
+     * @param salt cache salt of the tenant; sequences with different salts share no cached prefix
      */
     public Sequence open(AdapterSlot adapter, String salt, int... ids) {
         return new Sequence(adapter, salt, Math.min(1, ids.length), ids);
     }
 
-    /** A text of which all hidden states are wanted: none of it is taken from the cache. */
+    /** Opens a sequence without prefix cache lookup, so that the hidden states of all tokens are computed. */
     public Sequence openUncached(AdapterSlot adapter, int... ids) {
         return new Sequence(adapter, "", ids.length, ids);
     }
 
-    /** The same with the model as it is, for whoever asks. */
+    /** Opens a sequence without an adapter and without a cache salt. */
     public Sequence open(int... ids) {
         return open(AdapterSlot.BASE, "", ids);
     }
 
     /**
-     * An adapter that the model was loaded with room for.
+     * A slot of the model's LoRA adapter table.
      *
-     * @param index its place in the table, or {@link Batch#BASE}
-     * @param contentHash what prefixes are shared by, since a place may get another one; empty for none
+     * @param index the slot, or {@link Batch#BASE} for no adapter
+     * @param contentHash hash of the adapter in the slot, part of the prefix cache key; empty for no adapter
      */
     public record AdapterSlot(int index, String contentHash) {
         public static final AdapterSlot BASE = new AdapterSlot(Batch.BASE, "");
     }
 
-    /** Blocks and prefixes as they are. */
+    /** Returns the current state of the block pool and its counters. */
     public BlockPool.BlockPoolStats blockPoolStats() {
         return pool.stats();
     }
 
-    /** One text: its tokens, of which the first are cached. */
+    /** A sequence of tokens. The keys and values of its first tokens are in the KV cache; the rest is pending. */
     public final class Sequence implements AutoCloseable {
         private final AdapterSlot adapter;
         private final String salt;
@@ -163,19 +165,19 @@ public final class Engine implements AutoCloseable {
         private Sequence(AdapterSlot adapter, String salt, int compute, int... ids) {
             this.adapter = adapter;
             this.salt = salt;
-            this.ids = requireKnown(ids).clone();
+            this.ids = requireInVocabulary(ids).clone();
             length = ids.length;
             regime = model.ropeRegime(length);
             blockTable = pool.open(root(), this.ids, compute);
         }
 
-        private Sequence(Sequence twin) {
-            adapter = twin.adapter;
-            salt = twin.salt;
-            ids = twin.ids.clone();
-            length = twin.length;
-            regime = twin.regime;
-            blockTable = twin.blockTable.fork();
+        private Sequence(Sequence original) {
+            adapter = original.adapter;
+            salt = original.salt;
+            ids = original.ids.clone();
+            length = original.length;
+            regime = original.regime;
+            blockTable = original.blockTable.fork();
         }
 
         private PrefixRoot root() {
@@ -186,43 +188,43 @@ public final class Engine implements AutoCloseable {
             return length;
         }
 
-        /** A copy of the token ids from position {@code from}. */
+        /** Returns a copy of the token ids from position {@code from}. */
         public int[] ids(int from) {
             return Arrays.copyOfRange(ids, from, length);
         }
 
-        /** Tokens whose keys and values are not computed yet. */
+        /** Returns the number of tokens whose keys and values are not computed yet. */
         public int pending() {
             return length - blockTable.length();
         }
 
-        /** Which rotary tables hold for it; sequences of two regimes do not share a step. */
+        /** Returns the rope regime. Sequences of different regimes cannot share a step. */
         public int regime() {
             return regime;
         }
 
-        /** Appends to the text. */
+        /** Appends tokens. */
         public void append(int... more) {
-            requireKnown(more);
+            requireInVocabulary(more);
             if (length + more.length > ids.length) {
                 ids = Arrays.copyOf(ids, Math.max(length + more.length, 2 * length));
             }
             System.arraycopy(more, 0, ids, length, more.length);
             length += more.length;
-            followRegime();
+            updateRegime();
         }
 
-        /** Cuts the text back to its first tokens. */
+        /** Truncates the sequence to its first {@code to} tokens. */
         public void truncate(int to) {
             if (to < 0 || to > length) {
                 throw new TensorException("truncate: expected a length up to " + length + ", got " + to);
             }
             length = to;
             blockTable.truncate(Math.min(to, blockTable.length()));
-            followRegime();
+            updateRegime();
         }
 
-        private void followRegime() {
+        private void updateRegime() {
             if (model.ropeRegime(length) != regime) {
                 regime = model.ropeRegime(length);
                 blockTable.close();
@@ -230,29 +232,29 @@ public final class Engine implements AutoCloseable {
             }
         }
 
-        /** The same text once more, to be continued otherwise. */
+        /** Returns a copy that shares its blocks; a shared block is copied on write. */
         public Sequence fork() {
             return new Sequence(this);
         }
 
-        /** Frees the KV blocks and keeps the token ids, until {@link #resume}. Full blocks stay cached until they are needed. */
+        /** Frees the KV blocks and keeps the token ids, until {@link #resume}. Full blocks stay cached until they are evicted. */
         public void suspend() {
             blockTable.close();
         }
 
-        /** Continues after {@link #suspend}; what is not cached any more is pending. */
+        /** Continues after {@link #suspend}. Tokens whose blocks were evicted are pending again. */
         public void resume() {
             blockTable = pool.open(root(), Arrays.copyOf(ids, length), Math.min(1, length));
         }
 
-        /** Gives its blocks back; full ones stay cached for others until they are needed. */
+        /** Releases its blocks. Full blocks stay in the prefix cache until they are evicted. */
         @Override
         public void close() {
             blockTable.close();
         }
     }
 
-    private int[] requireKnown(int... ids) {
+    private int[] requireInVocabulary(int... ids) {
         int vocabulary = model.info().vocabSize();
         for (int id : ids) {
             if (id < 0 || id >= vocabulary) {
@@ -263,9 +265,9 @@ public final class Engine implements AutoCloseable {
     }
 
     /**
-     * Computes pending tokens of some sequences.
+     * Computes the chunks and keeps their {@link #logits}.
      *
-     * @throws OutOfBlocksException when their blocks do not suffice; nothing is computed then
+     * @throws OutOfBlocksException if the block pool has too few blocks; nothing is computed then
      */
     public void step(List<SequenceChunk> chunks) {
         requireFinished("step");
@@ -273,10 +275,10 @@ public final class Engine implements AutoCloseable {
     }
 
     /**
-     * The same, and chooses a token after each row that is wanted, in the order of the pieces: all of it in one upload and one
-     * read, and where every sequence has one token in one recording.
+     * Computes the chunks and samples a token from each row of logits, in the order of the chunks. The step has one upload
+     * and one read.
      *
-     * @param top how many of the likeliest tokens to tell of each row
+     * @param top the number of most likely tokens to return for each row (top logprobs)
      */
     public SampledTokens step(List<SequenceChunk> chunks, List<RowSampling> samplings, int top) {
         begin(chunks, samplings, top);
@@ -284,73 +286,72 @@ public final class Engine implements AutoCloseable {
     }
 
     /**
-     * The first half of such a step, without the read: an asynchronous device computes when this returns, another has done so.
-     * Nothing else is computed before {@link #finish}, since it would take the place of the result.
+     * Launches a step that samples, without reading its tokens. On an asynchronous device this returns while the device
+     * computes. {@link #finish} must follow before any other step, which would overwrite the result.
      */
     public void begin(List<SequenceChunk> chunks, List<RowSampling> samplings, int top) {
         requireFinished("begin");
         int logitRows = chunks.stream().mapToInt(SequenceChunk::logitRows).sum();
         if (samplings.size() != logitRows || top < 0) {
-            throw new TensorException(
-                    "step: " + samplings.size() + " choices and the " + top + " likeliest tokens after " + logitRows
-                            + " rows of logits: expected as many choices, and 0 or more");
+            throw new TensorException("step: expected one RowSampling per row of logits and top >= 0, got "
+                    + samplings.size() + " for " + logitRows + " rows and top " + top);
         }
         run(chunks, samplings, top);
         pending = new PendingStep(logitRows, top);
     }
 
-    /** The second half: waits for what was chosen. */
+    /** Waits for the step that {@link #begin} launched and returns its tokens. */
     public SampledTokens finish() {
         PendingStep begun = pending;
         if (begun == null) {
-            throw new TensorException("finish: no step was begun");
+            throw new TensorException("finish: expected a step in progress; call begin first");
         }
         pending = null;
-        if (begun.wanted == 0) {
-            device.synchronize(); // there is nothing to read, which would wait
+        if (begun.rows == 0) {
+            device.synchronize(); // no rows to read, so nothing else waits for the device
         }
         Tensor result = lastOutput.tensor;
-        return sampler.read(result, (int) (result.dim(0) / (2 + 2L * begun.top)), begun.wanted, begun.top);
+        return sampler.read(result, (int) (result.dim(0) / (2 + 2L * begun.top)), begun.rows, begun.top);
     }
 
-    /** Whether {@link #begin} returns before the step is computed. */
+    /** Returns true if {@link #begin} returns before the step is computed. */
     public boolean asynchronous() {
         return device.asynchronous();
     }
 
     private void requireFinished(String operation) {
         if (pending != null) {
-            throw new TensorException(operation + ": the last step, of " + pending.wanted
-                    + " tokens, was begun and not finished; its tokens would be lost");
+            throw new TensorException(operation + ": the last step, with " + pending.rows
+                    + " sampled tokens, is not finished; call finish first");
         }
     }
 
-    /** Leaves logits, or what was chosen after them. */
+    /** Runs a step; its output is logits or sampled tokens. */
     private void run(List<SequenceChunk> chunks, List<RowSampling> samplings, int top) {
-        int regime = requireFit(chunks);
+        int regime = requireValid(chunks);
         List<BlockPool.SlotAllocation> allocations = append(chunks);
         int width = width(chunks);
-        boolean singles = chunks.size() <= MAX_CAPTURED_SEQUENCES
+        boolean decode = chunks.size() <= MAX_CAPTURED_SEQUENCES
                 && chunks.stream().allMatch(chunk -> chunk.count == 1 && chunk.logitRows == 1)
                 && samplings.stream().allMatch(sampling -> sampling.allowed.isEmpty());
         step.release();
         step.mark();
         cache.copy(
                 ops, allocations.stream().flatMap(each -> each.copy().stream()).toList());
-        if (singles) {
+        if (decode) {
             int sequences = powerOfTwo(chunks.size(), 1);
-            int columns = Math.max(width, Math.min(blocks, powerOfTwo(width, MIN_TABLE_WIDTH)));
-            CaptureKey size = new CaptureKey(sequences, columns, regime, top);
-            CapturedStep capturedStep = captured.computeIfAbsent(size, this::capture);
+            int tableWidth = Math.max(width, Math.min(blocks, powerOfTwo(width, MIN_TABLE_WIDTH)));
+            CaptureKey key = new CaptureKey(sequences, tableWidth, regime, top);
+            CapturedStep capturedStep = captured.computeIfAbsent(key, this::capture);
             upload(capturedStep.inputs, chunks, allocations, samplings);
-            Tensor whole = capturedStep.result;
-            Tensor result = top == LOGITS_ONLY ? whole.view(0, Shape.of(chunks.size(), whole.dim(1))) : whole;
-            lastOutput = new StepOutput(result, size);
+            Tensor padded = capturedStep.result;
+            Tensor result = top == LOGITS_ONLY ? padded.view(0, Shape.of(chunks.size(), padded.dim(1))) : padded;
+            lastOutput = new StepOutput(result, key);
             replay(capturedStep);
         } else {
-            StagedBatch inputs = staged(chunks, allocations, samplings, width, regime);
+            StagedBatch inputs = stage(chunks, allocations, samplings, width, regime);
             int logitRows = chunks.stream().mapToInt(SequenceChunk::logitRows).sum();
-            lastOutput = new StepOutput(step.within(() -> computed(inputs, logitRows, top)), null);
+            lastOutput = new StepOutput(step.within(() -> compute(inputs, logitRows, top)), null);
         }
         for (SequenceChunk chunk : chunks) {
             chunk.sequence.blockTable.publish();
@@ -365,7 +366,7 @@ public final class Engine implements AutoCloseable {
                 .orElse(0);
     }
 
-    private StagedBatch staged(
+    private StagedBatch stage(
             List<SequenceChunk> chunks,
             List<BlockPool.SlotAllocation> allocations,
             List<RowSampling> samplings,
@@ -382,7 +383,7 @@ public final class Engine implements AutoCloseable {
         return inputs;
     }
 
-    private Tensor computed(StagedBatch inputs, int logitRows, int top) {
+    private Tensor compute(StagedBatch inputs, int logitRows, int top) {
         Tensor logits = model.forward(ops, inputs.batch(), cache);
         if (top == LOGITS_ONLY) {
             return logits;
@@ -396,7 +397,7 @@ public final class Engine implements AutoCloseable {
         return Math.max(smallest, Integer.highestOneBit(Math.max(1, 2 * atLeast - 1)));
     }
 
-    private int requireFit(List<SequenceChunk> chunks) {
+    private int requireValid(List<SequenceChunk> chunks) {
         Map<Sequence, SequenceChunk> seen = new IdentityHashMap<>();
         for (SequenceChunk chunk : chunks) {
             Sequence sequence = chunk.sequence;
@@ -405,20 +406,20 @@ public final class Engine implements AutoCloseable {
                     || chunk.logitRows < 0
                     || chunk.logitRows > chunk.count) {
                 throw new TensorException("step: " + chunk.count + " tokens with " + chunk.logitRows
-                        + " rows of logits of a sequence with " + sequence.pending() + " pending");
+                        + " rows of logits; the sequence has " + sequence.pending() + " pending tokens");
             }
             if (seen.put(sequence, chunk) != null) {
-                throw new TensorException("step: a sequence has two pieces");
+                throw new TensorException("step: a sequence occurs in two chunks");
             }
             if (sequence.regime != chunks.getFirst().sequence.regime) {
-                throw new TensorException("step: sequences of two rotary regimes, " + sequence.regime + " and "
+                throw new TensorException("step: sequences of different rope regimes, " + sequence.regime + " and "
                         + chunks.getFirst().sequence.regime + ", do not share a step");
             }
         }
         return chunks.isEmpty() ? 0 : chunks.getFirst().sequence.regime;
     }
 
-    /** Makes room for all of them or for none. */
+    /** Allocates KV slots for all chunks or for none. */
     private List<BlockPool.SlotAllocation> append(List<SequenceChunk> chunks) {
         List<BlockPool.SlotAllocation> allocations = new ArrayList<>();
         try {
@@ -432,8 +433,8 @@ public final class Engine implements AutoCloseable {
                     ops,
                     allocations.stream().flatMap(each -> each.copy().stream()).toList());
             for (int i = 0; i < allocations.size(); i++) {
-                BlockPool.BlockTable place = chunks.get(i).sequence.blockTable;
-                place.truncate(place.length() - chunks.get(i).count);
+                BlockPool.BlockTable table = chunks.get(i).sequence.blockTable;
+                table.truncate(table.length() - chunks.get(i).count);
             }
             throw full;
         }
@@ -462,26 +463,26 @@ public final class Engine implements AutoCloseable {
         inputs.upload(device, cache.paddingBlock());
     }
 
-    private CapturedStep capture(CaptureKey size) {
-        int n = size.sequences;
-        StagedBatch inputs = new StagedBatch(session, n, n, size.tableWidth, BLOCK_SIZE, n, size.regime, 0);
-        if (size.top != LOGITS_ONLY) {
-            Tensor result = session.allocate(DeviceSampler.outputSpec(n, size.top));
+    private CapturedStep capture(CaptureKey key) {
+        int n = key.sequences;
+        StagedBatch inputs = new StagedBatch(session, n, n, key.tableWidth, BLOCK_SIZE, n, key.regime, 0);
+        if (key.top != LOGITS_ONLY) {
+            Tensor result = session.allocate(DeviceSampler.outputSpec(n, key.top));
             return new CapturedStep(
-                    inputs, result, logits -> sampler.sample(logits, inputs.samplingInput(), 0, result, size.top));
+                    inputs, result, logits -> sampler.sample(logits, inputs.samplingInput(), 0, result, key.top));
         }
         Tensor rows = session.allocate(Spec.i32(n));
         device.write(rows, IntStream.range(0, n).toArray());
-        Tensor kept = session.allocate(Spec.f32(n, model.info().vocabSize()));
-        return new CapturedStep(inputs, kept, logits -> ops.store(kept, rows, logits));
+        Tensor logitsBuffer = session.allocate(Spec.f32(n, model.info().vocabSize()));
+        return new CapturedStep(inputs, logitsBuffer, logits -> ops.store(logitsBuffer, rows, logits));
     }
 
-    /** Runs the last step of single tokens again, from the same inputs. */
+    /** Runs the last decode step again with the same inputs. */
     void repeat() {
         requireFinished("repeat");
-        CapturedStep capturedStep = lastOutput.size == null ? null : captured.get(lastOutput.size);
+        CapturedStep capturedStep = lastOutput.key == null ? null : captured.get(lastOutput.key);
         if (capturedStep == null) {
-            throw new TensorException("repeat: the last step was not one of single tokens");
+            throw new TensorException("repeat: expected a decode step before");
         }
         replay(capturedStep);
     }
@@ -496,20 +497,20 @@ public final class Engine implements AutoCloseable {
                 }));
     }
 
-    /** The logits of the last step, a row for each that was wanted; valid until the next. A step that chooses keeps none. */
+    /** Returns the logits [R, V] of the last step, valid until the next step. A step that samples keeps none. */
     public Tensor logits() {
         if (lastOutput.tensor.dtype() != DType.F32) {
-            throw new TensorException("logits: the last step chose tokens and kept none; step without choices instead");
+            throw new TensorException("logits: the last step sampled and kept no logits; call step without samplings");
         }
         return lastOutput.tensor;
     }
 
     /**
-     * What is to follow a row of logits.
+     * How to sample a token from a row of logits.
      *
-     * @param index of the token in its text: with the seed it decides the draw
-     * @param history where uses of tokens are counted for penalties, or {@link Decoding#NO_HISTORY}
-     * @param allowed the tokens to choose from; nothing is all
+     * @param tokenIndex index of the generated token; seed and index determine the random number
+     * @param history index of the token history for penalties, or {@link Decoding#NO_HISTORY}
+     * @param allowed the allowed token ids; empty allows all
      */
     public record RowSampling(SamplingParams params, int tokenIndex, int history, Optional<BitSet> allowed) {
         public RowSampling(SamplingParams params, int tokenIndex, int history) {
@@ -518,46 +519,48 @@ public final class Engine implements AutoCloseable {
     }
 
     /**
-     * Tokens by row; {@link Decoding#NO_TOKEN} where no logit is usable.
+     * The sampled tokens of a step.
      *
-     * @param logprobs of the model's own distribution, before temperature and the rest
-     * @param topIds the most likely tokens of each row, as many as were asked for
+     * @param tokens one for each row; {@link Decoding#NO_TOKEN} if the row has no finite logit
+     * @param logprobs log probability of each token, before temperature and filters
+     * @param topIds the most likely tokens of each row [R, top]
+     * @param topLogprobs their log probabilities [R, top]
      */
     public record SampledTokens(int[] tokens, float[] logprobs, int[] topIds, float[] topLogprobs) {}
 
-    /** Begins to count the tokens of a text, and what was generated of it, under a number below {@code histories}. */
+    /** Starts a token history for penalties with the tokens of a prompt and those generated so far. */
     public void startHistory(int history, int[] prompt, int[] generated) {
         sampler.startHistory(history, prompt, generated);
     }
 
     /**
-     * Computes pending tokens of some sequences for their last hidden states: those of the rows that are wanted, [R, C], one
-     * after the other. There are no logits after it.
+     * Computes the chunks and returns the last layer's hidden states [R, C] of their logit rows, for embeddings. The step has
+     * no logits.
      *
-     * @throws OutOfBlocksException when their blocks do not suffice; nothing is computed then
+     * @throws OutOfBlocksException if the block pool has too few blocks; nothing is computed then
      */
     public float[] hidden(List<SequenceChunk> chunks) {
         requireFinished("hidden");
-        int regime = requireFit(chunks);
+        int regime = requireValid(chunks);
         List<BlockPool.SlotAllocation> allocations = append(chunks);
         step.release();
         step.mark();
         cache.copy(
                 ops, allocations.stream().flatMap(each -> each.copy().stream()).toList());
         lastOutput = new StepOutput(step.allocate(Spec.f32(0, model.info().vocabSize())), null);
-        StagedBatch inputs = staged(chunks, allocations, List.of(), width(chunks), regime);
+        StagedBatch inputs = stage(chunks, allocations, List.of(), width(chunks), regime);
         float[] rows =
                 step.within(() -> device.floats(ops.cast(model.hiddenStates(ops, inputs.batch(), cache), DType.F32)));
         chunks.forEach(chunk -> chunk.sequence.blockTable.releaseOutsideWindow(0));
         return rows;
     }
 
-    /** Bytes taken from the device for keys, values and steps. */
+    /** Returns the device memory reserved for the KV cache and for steps, in bytes. */
     public long reservedBytes() {
         return session.reservedBytes() + step.reservedBytes();
     }
 
-    /** Runs something on the results of the last step. */
+    /** Runs operations on the output of the last step, in its scope. */
     <T> T within(Function<EagerOps, T> body) {
         return step.within(() -> body.apply(ops));
     }

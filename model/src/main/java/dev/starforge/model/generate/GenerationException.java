@@ -3,17 +3,17 @@ package dev.starforge.model.generate;
 import java.util.List;
 import java.util.stream.Collectors;
 
-/** A request for text that cannot be met as it stands; it names everything that is wrong with it, not only the first. */
+/** Invalid generation parameters. The message lists every violation. */
 public final class GenerationException extends RuntimeException {
     private static final long serialVersionUID = 1;
 
     private final transient List<Violation> violations;
 
     /**
-     * One setting outside its range.
+     * A parameter outside its range.
      *
-     * @param field the setting as requests spell it, {@code top_p}
-     * @param constraint what was expected of it
+     * @param field the parameter's name in requests, such as {@code top_p}
+     * @param constraint the expected range
      */
     public record Violation(String field, String constraint, String value) {
         @Override

@@ -14,17 +14,17 @@ import java.util.Optional;
 import java.util.function.IntPredicate;
 
 /**
- * Continues one sequence with the most likely tokens, or with those that a sampler chooses: an {@link Engine} that serves one.
- * The prompt goes through in one step, then each token is a step of one row, which the device may record once and replay.
+ * Generates tokens for one sequence, greedily or with a sampler. It is an {@link Engine} with a single sequence: one prefill
+ * step for the prompt, then one decode step for each token, which the device may capture once and replay.
  */
 public final class Generator implements AutoCloseable {
     private final Model model;
     private final Device device;
     private final Engine engine;
     private Engine.Sequence sequence;
-    private int rewinds;
+    private int resets;
 
-    /** Room for {@code tokens} tokens, prompt included. */
+    /** Creates a generator with a KV cache for {@code tokens} tokens, prompt included. */
     public Generator(Model model, Device device, Precision precision, Fallback fallback, int tokens) {
         this.model = model;
         this.device = device;
@@ -32,27 +32,27 @@ public final class Generator implements AutoCloseable {
         sequence = engine.open(Engine.AdapterSlot.BASE, salt());
     }
 
-    /** What was fed before a rewind is computed again, so that a step is the same each time. */
+    /** A new cache salt after each reset, so that nothing comes from the prefix cache and every run has the same steps. */
     private String salt() {
-        return String.valueOf(rewinds++);
+        return String.valueOf(resets++);
     }
 
-    /** Feeds tokens in one step. */
+    /** Appends tokens and computes them in one step. */
     public void feed(int... ids) {
         sequence.append(ids);
         engine.step(List.of(new Engine.SequenceChunk(sequence, sequence.pending(), 1)));
     }
 
-    /** Feeds one token in a step that is recorded and replayed where the device can. */
+    /** Appends one token and computes it in a decode step, which the device may capture and replay. */
     public void feedOne(int id) {
         feed(id);
     }
 
     /**
-     * Feeds tokens and tells the most likely one after them, the lowest among equals: chosen in the same step, so that one
-     * token comes back and no logits are kept.
+     * Appends tokens and returns the most likely next token, the lowest id among equals. The step samples on the device and
+     * keeps no logits.
      *
-     * @throws TensorException when a logit is NaN or infinite, so that none is the most likely
+     * @throws TensorException if a logit is NaN or infinite
      */
     public int nextGreedy(int... ids) {
         sequence.append(ids);
@@ -69,30 +69,30 @@ public final class Generator implements AutoCloseable {
         return best;
     }
 
-    /** Runs the last {@link #feedOne} again, from the same inputs. */
+    /** Runs the last {@link #feedOne} again with the same inputs. */
     public void replay() {
         engine.repeat();
     }
 
-    /** Forgets everything fed so far. */
+    /** Starts an empty sequence. */
     public void reset() {
         sequence.close();
         sequence = engine.open(Engine.AdapterSlot.BASE, salt());
     }
 
-    /** Waits until the last step is done. */
+    /** Waits until the device has finished the last step. */
     public void synchronize() {
         device.synchronize();
     }
 
     /**
-     * The most likely token after everything fed so far; the lowest among equals.
+     * Returns the most likely token after the sequence, the lowest id among equals.
      *
-     * @throws TensorException when a logit is NaN or infinite, so that none is the most likely
+     * @throws TensorException if a logit is NaN or infinite
      */
     public int next() {
         if (sequence.length() == 0) {
-            throw new TensorException("generate: nothing was fed, so nothing can follow");
+            throw new TensorException("generate: the sequence is empty; feed tokens first");
         }
         return engine.within(ops -> {
             int best = device.ints(ops.run(new Plain.Argmax(), engine.logits()))[0];
@@ -123,12 +123,12 @@ public final class Generator implements AutoCloseable {
                         + "; check the weights (and the adapter) for NaN, or try --weights f32");
     }
 
-    /** The logits after everything fed so far. */
+    /** Returns the logits [V] after the last token. */
     public float[] logits() {
         return device.floats(engine.logits());
     }
 
-    /** The prompt's most likely continuation, up to {@code count} tokens, each told to {@code each} until it says stop. */
+    /** Generates up to {@code count} tokens greedily. Passes each token to {@code each} and stops when it returns false. */
     public void greedy(int[] prompt, int count, IntPredicate each) {
         int[] fed = prompt;
         for (int i = 0; i < count; i++) {
@@ -140,15 +140,15 @@ public final class Generator implements AutoCloseable {
         }
     }
 
-    /** The same with tokens that a sampler chooses; each is told before the next is computed. */
+    /** Generates up to {@code count} tokens with a sampler. Each token is passed on before the next is computed. */
     public void generate(int[] prompt, Sampler sampler, int count, IntPredicate each) {
         generate(prompt, TokenConstraint.NONE, sampler, count, each);
     }
 
-    /** The same with tokens that a constraint allows. */
+    /** Generates up to {@code count} tokens that a constraint allows. */
     public void generate(int[] prompt, TokenConstraint constraint, Sampler sampler, int count, IntPredicate each) {
         float[] row = new float[model.info().vocabSize()];
-        int[] written = new int[count];
+        int[] generated = new int[count];
         int[] fed = prompt;
         Optional<BitSet> allowed = constraint.allowed();
         for (int i = 0; i < count; i++) {
@@ -157,12 +157,12 @@ public final class Generator implements AutoCloseable {
                 return;
             }
             feed(fed);
-            written[i] = sampled(sampler, allowed, row);
-            if (!each.test(written[i])) {
+            generated[i] = sampled(sampler, allowed, row);
+            if (!each.test(generated[i])) {
                 return;
             }
-            fed = new int[] {written[i]};
-            allowed = allowed.isEmpty() ? allowed : constraint.allowed(Arrays.copyOf(written, i + 1));
+            fed = new int[] {generated[i]};
+            allowed = allowed.isEmpty() ? allowed : constraint.allowed(Arrays.copyOf(generated, i + 1));
         }
     }
 

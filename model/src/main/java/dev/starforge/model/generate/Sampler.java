@@ -6,25 +6,24 @@ import dev.starforge.tensor.op.Decoding;
 import java.util.Arrays;
 
 /**
- * Chooses the tokens of one text, on the host. Each step of the chain narrows a list of ids that stays in ascending
- * order, so that the draw does not depend on how a step found what to keep; ties at a border fall as in HF.
+ * Samples the tokens of one sequence on the host. Each filter narrows a list of candidate ids that stays in ascending order,
+ * so that the sampled token does not depend on how a filter selects. Ties at a boundary fall as in HF transformers.
  *
- * <p>Only the tokens that a step lets through cost the next one anything, so top-k comes before the exponentials, and
- * no step sorts: heaps give up just as many tokens as are wanted. Settings are rounded to float32, and the arithmetic is
- * that of {@link TokenWeights}, so that a device that draws for itself ({@link Decoding.Sample}) draws the same tokens.
+ * <p>Filters cost time only for the remaining candidates: top-k runs before the exponentials, and heaps replace sorting.
+ * Parameters are rounded to float32 and the arithmetic is that of {@link TokenWeights}, so that device sampling ({@link
+ * Decoding.Sample}) returns the same tokens.
  *
- * <p>The draw for token {@code i} is Philox of (seed, i): the same request gives the same text wherever its logits are
- * the same. For one thread.
+ * <p>The random number of token {@code i} is Philox of (seed, i): equal logits give equal text. Not thread-safe.
  */
 public final class Sampler {
     private final SamplingParams params;
     private final float temperature;
     private final float[] scores; // [V]
-    private final long[] weights; // [V]; valid for what is alive
-    private final int[] candidates; // ids still possible, ascending
-    private final int[] uses; // [V] or none, as the device has them
+    private final long[] weights; // [V]; valid for candidates
+    private final int[] candidates; // remaining ids, ascending
+    private final int[] counts; // [V] or empty, encoded as on the device
     private final long[] heap;
-    private int[] seen = new int[16]; // the ids with a use
+    private int[] seen = new int[16]; // ids with a count
     private int seenCount;
     private int candidateCount;
     private int generated;
@@ -38,14 +37,14 @@ public final class Sampler {
         weights = new long[draws ? vocabulary : 0];
         candidates = new int[draws ? vocabulary : 0];
         heap = new long[draws && selects ? vocabulary : 0];
-        uses = new int[params.hasPenalties() ? vocabulary : 0];
-        Arrays.fill(uses, Decoding.NEVER);
+        counts = new int[params.hasPenalties() ? vocabulary : 0];
+        Arrays.fill(counts, Decoding.NEVER);
         for (int id : prompt) {
             count(id);
         }
     }
 
-    /** The probability of each token after a prompt and what was generated since. */
+    /** Returns the probability of each token after a prompt and the tokens generated since. */
     public static float[] distribution(SamplingParams params, float[] logits, int[] prompt, int[] generated) {
         Sampler sampler = new Sampler(params, logits.length, prompt);
         for (int id : generated) {
@@ -58,15 +57,15 @@ public final class Sampler {
         return params;
     }
 
-    /** Draws the next token of the text. */
+    /** Samples the next token. */
     public int next(float[] logits) {
         int best = score(logits);
-        int id = temperature == 0 ? best : draw(best);
+        int id = temperature == 0 ? best : sample(best);
         record(id);
         return id;
     }
 
-    /** What {@link #next} would draw from. */
+    /** Returns the distribution that {@link #next} samples from. */
     public float[] probabilities(float[] logits) {
         int best = score(logits);
         float[] probabilities = new float[scores.length];
@@ -85,7 +84,7 @@ public final class Sampler {
     private void record(int id) {
         count(id);
         if (params.hasPenalties()) {
-            uses[id]++;
+            counts[id]++;
         }
         generated++;
     }
@@ -94,8 +93,8 @@ public final class Sampler {
         if (id < 0 || id >= scores.length) {
             throw new TensorException("sampling: token " + id + " is outside the vocabulary of " + scores.length);
         }
-        if (params.hasPenalties() && uses[id] == Decoding.NEVER) {
-            uses[id] = 0;
+        if (params.hasPenalties() && counts[id] == Decoding.NEVER) {
+            counts[id] = 0;
             if (seenCount == seen.length) {
                 seen = Arrays.copyOf(seen, 2 * seenCount);
             }
@@ -103,7 +102,7 @@ public final class Sampler {
         }
     }
 
-    /** Fills the scores, penalties applied; returns the best, the lowest id among equals. */
+    /** Computes the scores, logits after penalties. Returns the argmax, the lowest id among equals. */
     private int score(float[] logits) {
         if (logits.length != scores.length) {
             throw new TensorException(
@@ -121,7 +120,7 @@ public final class Sampler {
             }
         }
         if (scores[best] == Float.NEGATIVE_INFINITY) {
-            throw new TensorException("sampling: all " + scores.length + " tokens are ruled out");
+            throw new TensorException("sampling: all " + scores.length + " logits are -Infinity");
         }
         return best;
     }
@@ -132,12 +131,12 @@ public final class Sampler {
         float frequency = (float) params.frequencyPenalty();
         for (int i = 0; i < seenCount; i++) {
             int id = seen[i];
-            scores[id] = TokenWeights.penalize(scores[id], uses[id], repetition, presence, frequency);
+            scores[id] = TokenWeights.penalize(scores[id], counts[id], repetition, presence, frequency);
         }
     }
 
     /** Inverts the cumulative distribution in the order of ids. */
-    private int draw(int best) {
+    private int sample(int best) {
         filter(best);
         long target = TokenWeights.draw(params.seed(), generated, total());
         int i = 0;
@@ -166,7 +165,7 @@ public final class Sampler {
         keepTypical(top);
     }
 
-    /** All with a score no worse than that of the k-th best. */
+    /** Keeps all tokens whose score is at least the k-th largest. */
     private void keepTopK() {
         float least = Float.NEGATIVE_INFINITY;
         int k = params.topK();
@@ -192,7 +191,7 @@ public final class Sampler {
         }
     }
 
-    /** HF drops from the worst up while the sum is at most 1 - p, so of equal tokens at the border the low ids go. */
+    /** As in HF, tokens are removed from the least likely up while their sum is at most 1 - p: among equals, low ids first. */
     private void keepTopP() {
         if (params.topP() == 1) {
             return;
@@ -280,7 +279,7 @@ public final class Sampler {
         }
     }
 
-    /** The smallest key is on top. */
+    /** Restores the min-heap below {@code at}. */
     private void siftDown(int at, int size) {
         long key = heap[at];
         int hole = at;

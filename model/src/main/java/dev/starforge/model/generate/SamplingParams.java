@@ -8,20 +8,20 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * How the next token is chosen. The settings and their order are those of HF's generation, and of OpenAI's for the two
- * penalties that HF does not have: repetition, presence and frequency penalty, temperature, top-k, top-p, min-p, typical.
+ * Sampling parameters. Names, meaning and order of application follow HF transformers, and OpenAI for the presence and
+ * frequency penalties: repetition, presence and frequency penalty, temperature, top-k, top-p, min-p, typical.
  *
- * @param temperature 0 takes the most likely token; above, logits are divided by it
- * @param topK only the so many most likely tokens; 0 is all
- * @param topP only the most likely tokens that together have this probability (Holtzman et al. 2020); 1 is all
- * @param minP only tokens at least this probable, in proportion to the most likely one; 0 is all
- * @param typicalP only the tokens of the most expected surprise that together have this probability (Meister et al.
- *     2023); 1 is all
- * @param repetitionPenalty divides the logits of tokens in the prompt or the text when positive, multiplies them
- *     otherwise (Keskar et al. 2019); 1 does nothing
- * @param presencePenalty taken from the logits of tokens in the text
- * @param frequencyPenalty taken from the logits of tokens in the text as often as they are there
- * @param seed of the draws: the same request with the same seed has the same text
+ * @param temperature divides the logits; 0 is greedy decoding
+ * @param topK keeps the {@code topK} most likely tokens; 0 keeps all
+ * @param topP keeps the most likely tokens with this cumulative probability (Holtzman et al. 2020); 1 keeps all
+ * @param minP keeps tokens with at least this fraction of the largest probability; 0 keeps all
+ * @param typicalP keeps the tokens whose surprise is closest to the entropy, with this cumulative probability (Meister et
+ *     al. 2023); 1 keeps all
+ * @param repetitionPenalty divides positive and multiplies negative logits of tokens in the prompt or the generated text
+ *     (Keskar et al. 2019); 1 has no effect
+ * @param presencePenalty subtracted from the logits of tokens that were generated
+ * @param frequencyPenalty subtracted from the logits of generated tokens, once for each occurrence
+ * @param seed of the random numbers; the same request with the same seed generates the same text
  */
 public record SamplingParams(
         double temperature,
@@ -34,10 +34,10 @@ public record SamplingParams(
         double frequencyPenalty,
         long seed) {
 
-    /** The most likely token, always. */
+    /** Greedy decoding. */
     public static final SamplingParams GREEDY = new SamplingParams(0, 0, 1, 0, 1, 1, 0, 0, 0);
 
-    /** The model's own distribution. */
+    /** Samples from the unmodified distribution. */
     public static final SamplingParams PLAIN = GREEDY.withTemperature(1);
 
     public SamplingParams {
@@ -66,7 +66,7 @@ public record SamplingParams(
         }
     }
 
-    /** The row of {@link Decoding.Sample} that means the same. */
+    /** Returns the parameters as a row of {@link Decoding.Sample}. */
     public float[] toRow() {
         float[] row = new float[SamplerSetting.COUNT];
         for (SamplerSetting setting : SamplerSetting.values()) {
@@ -88,12 +88,12 @@ public record SamplingParams(
         };
     }
 
-    /** Whether what was said before changes what comes next, other than through the model. */
+    /** Returns true if a penalty applies, so that token counts are needed. */
     public boolean hasPenalties() {
         return repetitionPenalty != 1 || presencePenalty != 0 || frequencyPenalty != 0;
     }
 
-    /** Whether the next token is the one of the highest logit, so that nobody needs the others. */
+    /** Returns true if the next token is the argmax of the logits. */
     public boolean isGreedy() {
         return temperature == 0 && !hasPenalties();
     }

@@ -10,8 +10,8 @@ import java.util.Arrays;
 import java.util.List;
 
 /**
- * A {@link Batch} of one size and the numbers to fill it with: its tensors are views of a single one, so that a step has a
- * single upload. Rows and sequences that are not filled go to the sink.
+ * A {@link Batch} of fixed size with its host-side values. The batch's tensors are views of one tensor, so that a step has a
+ * single upload. Unused rows are padding: they write to the padding block.
  */
 final class StagedBatch {
     private final Tensor all;
@@ -27,9 +27,10 @@ final class StagedBatch {
     private int filledRows;
 
     /**
-     * So many tokens of so many sequences whose tables have {@code width} blocks, and so many rows of logits.
+     * Allocates a batch.
      *
-     * @param words of a mask of tokens to choose from, for each of these rows; 0 is none
+     * @param tableWidth blocks of a block table
+     * @param maskWords 32-bit words of a row's token mask; 0 for no masks
      */
     StagedBatch(
             Scope scope,
@@ -84,12 +85,12 @@ final class StagedBatch {
         return batch;
     }
 
-    /** How to choose after each row that has logits. */
+    /** Returns the sampling inputs of all rows of logits, as {@link DeviceSampler} reads them. */
     Tensor samplingInput() {
         return all.view(samplingOffset(), Shape.of(DeviceSampler.inputSize(logitRows, maskWords)));
     }
 
-    /** How long the masks among these are. */
+    /** Returns the 32-bit words of a row's token mask. */
     int maskWords() {
         return maskWords;
     }
@@ -105,8 +106,12 @@ final class StagedBatch {
     }
 
     /**
-     * One sequence: its new tokens from a position on, where they go, its blocks, its adapter, and how many last rows have
-     * logits.
+     * Adds a chunk of a sequence.
+     *
+     * @param position of the first token
+     * @param slots KV slot of each token
+     * @param table the sequence's block table
+     * @param logitRows the number of tokens, from the end, whose logits are computed
      */
     void add(int[] ids, int position, int[] slots, int[] table, int adapter, int logitRows) {
         for (int i = 0; i < ids.length; i++) {
@@ -124,7 +129,7 @@ final class StagedBatch {
         values[startsOffset() + ++filledSequences] = filledTokens;
     }
 
-    /** Fills what is left with rows of one token each that write to and read from the sink, and uploads all. */
+    /** Fills the rest with padding sequences of one token in the padding block, and uploads everything. */
     void upload(Device device, int paddingBlock) {
         for (; filledSequences < sequences; filledSequences++) {
             values[filledTokens] = 0;

@@ -1,10 +1,10 @@
 package dev.starforge.model.generate;
 
-/** Why a text ended. */
+/** Why generation ended. */
 public enum StopReason {
-    /** The model produced one of its end-of-text tokens. */
+    /** The model generated an EOS token. */
     EOS,
     MAX_TOKENS,
-    /** One of the caller's stop strings came up. */
+    /** One of the stop strings occurred. */
     STOP_SEQUENCE
 }

@@ -6,13 +6,13 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * Ends a text at the first of some strings, wherever the borders of its tokens are. Text goes in as it is decoded and
- * comes out when it can no longer be part of a stop string; the stop string itself never does. Of several, the one that
- * is complete first ends the text, the longest if several are complete at once: so the outcome does not depend on how the
- * text was cut into pieces.
+ * Matches stop strings in streamed text, independent of token boundaries. Text is held back while it may be the beginning of
+ * a stop string; the stop string itself is never returned. The first stop string to be complete ends the text; if several are
+ * complete at the same character, the longest one. So the result does not depend on how the text is split into pieces.
  *
- * <p>Each string is followed by its own automaton (Knuth, Morris and Pratt 1977), whose state is how much of the string
- * the text so far ends with; the largest of these states is what must be held back. For one thread and one text.
+ * <p>Each stop string has a matching automaton (Knuth, Morris and Pratt 1977). Its state is the length of the longest prefix
+ * of the stop string that the text ends with; the largest state is the number of characters to hold back. An instance serves
+ * one sequence and is not thread-safe.
  */
 public final class StopStrings {
     public static final int MAX_STRINGS = 16;
@@ -53,7 +53,7 @@ public final class StopStrings {
         }
     }
 
-    /** For each length of a matched prefix, the longest shorter one that it ends with. */
+    /** The failure function: for each matched prefix, the length of its longest proper suffix that is a prefix too. */
     private static int[] fallbacks(String string) {
         int[] table = new int[string.length() + 1];
         int state = 0;
@@ -69,10 +69,14 @@ public final class StopStrings {
         return table;
     }
 
-    /** Takes the next piece of text; returns what is now certain. After a match there is no more text to take. */
+    /**
+     * Consumes the next piece of text and returns the text that cannot be part of a stop string any more.
+     *
+     * @throws IllegalStateException after a match
+     */
     public String push(String piece) {
         if (matched.isPresent()) {
-            throw new IllegalStateException("push: the text has ended at a stop string");
+            throw new IllegalStateException("push: a stop string has ended the text");
         }
         for (int i = 0; i < piece.length(); i++) {
             char c = piece.charAt(i);
@@ -91,12 +95,12 @@ public final class StopStrings {
         return take(held.length() - most);
     }
 
-    /** The rest of a text that ended for another reason; empty after a match. */
+    /** Returns the text that is still held back, when generation ended for another reason; empty after a match. */
     public String finish() {
         return take(held.length());
     }
 
-    /** The stop string that ended the text. */
+    /** Returns the stop string that ended the text, if one did. */
     public Optional<String> matched() {
         return matched;
     }

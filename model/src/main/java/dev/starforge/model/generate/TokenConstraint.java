@@ -3,12 +3,14 @@ package dev.starforge.model.generate;
 import java.util.BitSet;
 import java.util.Optional;
 
-/** Which tokens a text may go on with. */
+/** Restricts the tokens that may follow, as a grammar does. */
 @FunctionalInterface
 public interface TokenConstraint {
-    /** Any, always. */
+    /** Allows every token. */
     TokenConstraint NONE = _ -> Optional.empty();
 
-    /** The ids that may follow what was written since the prompt; nothing where any may, now and from then on. */
-    Optional<BitSet> allowed(int... written);
+    /**
+     * Returns the ids that may follow the tokens generated since the prompt. Empty allows all tokens, here and afterwards.
+     */
+    Optional<BitSet> allowed(int... generated);
 }

@@ -11,14 +11,14 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.stream.IntStream;
 
-/** Lays sequences out as one ragged {@link Batch} on a device. */
+/** Builds ragged {@link Batch}es on a device. */
 public final class Batches {
     private Batches() {}
 
     /**
-     * New tokens of one sequence and the sequence they continue.
+     * New tokens of a sequence.
      *
-     * @param adapter its adapter's place in the model's table; see {@link Batch}
+     * @param adapter slot of its LoRA adapter; see {@link Batch}
      */
     public record BatchEntry(BlockPool.BlockTable sequence, int[] ids, int adapter) {
         public BatchEntry(BlockPool.BlockTable sequence, int[] ids) {
@@ -26,12 +26,12 @@ public final class Batches {
         }
     }
 
-    /** Whole sequences that begin in this step, with logits of every token: training, or inference without a cache. */
+    /** Packs whole sequences, with logits of every token, for training or inference without a KV cache. */
     public static Batch packed(Model model, Scope scope, List<int[]> sequences) {
         return packed(model, scope, sequences, Batch.BASE);
     }
 
-    /** The same, all of them with one adapter of the model's table. */
+    /** Packs whole sequences that all use one adapter slot. */
     public static Batch packed(Model model, Scope scope, List<int[]> sequences, int adapter) {
         int longest = sequences.stream().mapToInt(s -> s.length).max().orElse(0);
         int tokens = sequences.stream().mapToInt(s -> s.length).sum();
@@ -47,7 +47,7 @@ public final class Batches {
                 IntStream.range(0, tokens).toArray());
     }
 
-    /** Tokens that continue cached sequences, with logits of each sequence's last token. Grows their places. */
+    /** Builds a batch that appends tokens to cached sequences, with logits of each sequence's last token. */
     public static Batch cached(Model model, Scope scope, List<BatchEntry> chunks) {
         BatchLayout layout = layout(chunks, 0);
         int[] rows = layout.lastRows();
@@ -65,18 +65,18 @@ public final class Batches {
                 .distinct()
                 .toArray();
         if (regimes.length > 1) {
-            throw new TensorException(
-                    "batch: sequences of two rotary regimes, " + Arrays.toString(regimes) + ", do not share a step");
+            throw new TensorException("batch: sequences of different rope regimes, " + Arrays.toString(regimes)
+                    + ", do not share a step");
         }
         return regimes.length == 0 ? 0 : regimes[0];
     }
 
-    /** An unfilled batch of one token for each of {@code sequences}, to be filled again and again. */
+    /** Allocates a decode batch, one token for each of {@code sequences}, for {@link #refill}. */
     public static Batch decode(Scope scope, int sequences, int tableWidth, int regime) {
         return allocate(scope, sequences, sequences, tableWidth, PagedKvCache.BLOCK_SIZE, sequences, regime);
     }
 
-    /** Fills an existing batch of the same size, which is what a replayed step reads. Grows the places. */
+    /** Appends tokens and writes them to an existing batch of the same size, which a replayed step reads. */
     public static void refill(Device device, Batch batch, List<BatchEntry> chunks) {
         BatchLayout layout = layout(chunks, Math.toIntExact(batch.tables().dim(1)));
         layout.write(device, batch, layout.lastRows());
@@ -105,7 +105,7 @@ public final class Batches {
             positions.add(chunk.sequence().length());
             BlockPool.SlotAllocation appended = chunk.sequence().append(chunk.ids());
             if (appended.copy().isPresent()) {
-                throw new TensorException("batch: a sequence shares its last block, which only an Engine copies");
+                throw new TensorException("batch: a sequence shares its last block; only Engine copies shared blocks");
             }
             slots.add(appended.slots());
             width = Math.max(width, chunk.sequence().blocks().length);
@@ -123,7 +123,7 @@ public final class Batches {
         return layout;
     }
 
-    /** The host side of a batch. */
+    /** The host-side values of a batch. */
     private static final class BatchLayout {
         private final int[] ids;
         private final int[] positions;

@@ -11,25 +11,24 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * Who holds which block of the KV cache: paging with reference counts and copy on write (Kwon et al. 2023), and prefixes
- * shared between requests. It knows tokens and block numbers only; keys and values lie in tensors elsewhere, and the
- * owner does on the device what this class says. For one thread.
+ * Allocates the blocks of a paged KV cache: reference counts, copy on write (Kwon et al. 2023), and automatic prefix caching.
+ * It handles tokens and block numbers only. The keys and values are in {@link KvTensors}; the caller performs the copies on
+ * the device. Not thread-safe.
  *
- * <p>A block is free, held by sequences, or cached: published in the {@link PrefixIndex} and held by nobody, to be found
- * by a later prompt or evicted when a sequence needs it. Rows that others may read are never written: a sequence that
- * goes on inside a block which is also another's, or published, goes on in a copy. When two sequences computed the same
- * prefix side by side, the second to publish takes the first one's blocks and gives its own back.
+ * <p>A block is free, held by sequences, or cached: published in the {@link PrefixIndex} with a reference count of 0, so that a
+ * later prompt can reuse it and an allocation can evict it. A shared or published block is never written: a sequence that
+ * appends to one continues in a copy. If two sequences compute the same prefix at the same time, the second to publish
+ * switches to the blocks of the first and releases its own.
  *
- * <p>A step is: append for each sequence in it, carry out the copies in the order they were given, then write the new
- * rows. A copied block may have been evicted and be the target of a later copy or write of the same step, which is why
- * the order matters. A copy is carried out even if the step is then given up and its sequences are truncated. All else
- * (fork, publish, truncate, release, close, open) happens between steps; on a device that runs what it is asked for in order,
- * a step is over for this class as soon as it was launched.
+ * <p>A step consists of: append for each sequence, perform the copies in the order they were returned, write the new rows. The
+ * order matters because a copied block may be evicted and become the target of a later copy or write of the same step. Copies
+ * are performed even if the step is then abandoned and its sequences are truncated. All other operations (fork, publish,
+ * truncate, release, close, open) happen between steps. A device that executes in order may still be computing: for this class
+ * a step ends when it is launched.
  *
- * <p>One pool is one group of layers with one table, since a {@link dev.starforge.tensor.op.Batch} has one: a window frees
- * blocks only where every layer has one (Mistral, Phi-3, StarCoder2), and where some layers see everything (Qwen2 with
- * max_window_layers) nothing is freed early. Models that alternate would want a pool per group, and a table per group in
- * the batch.
+ * <p>A pool serves one group of layers with a common block table, since a {@link dev.starforge.tensor.op.Batch} has one table. A
+ * sliding window frees blocks only if every layer has one (Mistral, Phi-3, StarCoder2); if some layers have full attention
+ * (Qwen2 with max_window_layers), no block is freed early. Models that alternate would need a pool and a table per group.
  */
 public final class BlockPool {
     private static final int RELEASED = -1;
@@ -43,22 +42,22 @@ public final class BlockPool {
     private long hits;
     private long evictions;
 
-    /** Rows to copy on the device: the first {@code rows} of block {@code from} to block {@code to}. */
+    /** A copy to perform on the device: the first {@code rows} rows of block {@code from} to block {@code to}. */
     public record BlockCopy(int from, int to, int rows) {}
 
-    /** Where appended tokens go: the cache row of each, and what must be copied before they are written. */
+    /** The KV slots of appended tokens, and the copy to perform before they are written. */
     public record SlotAllocation(int[] slots, Optional<BlockCopy> copy) {}
 
     /**
-     * Blocks as they are, and tokens and blocks counted since the beginning.
+     * The current number of free, held and cached blocks, and counters since the pool was created.
      *
-     * @param queries tokens of prompts that were looked up
-     * @param hits those of them that were found
-     * @param evictions cached blocks that were given up for others
+     * @param queries prompt tokens looked up in the prefix cache
+     * @param hits prompt tokens found in the prefix cache
+     * @param evictions evicted blocks
      */
     public record BlockPoolStats(int free, int held, int cached, long queries, long hits, long evictions) {}
 
-    /** A pool of {@code blocks} blocks of {@code blockSize} rows for layers that share a table. */
+    /** Creates a pool of {@code blocks} blocks of {@code blockSize} rows for layers that share a block table. */
     public BlockPool(int blocks, int blockSize, List<KvCacheSpec> layers) {
         if (blocks < 1 || blockSize < 1 || layers.isEmpty() || (long) blocks * blockSize > Integer.MAX_VALUE) {
             throw new IllegalArgumentException(
@@ -75,10 +74,10 @@ public final class BlockPool {
     }
 
     /**
-     * A sequence that begins with as many of the prompt's tokens as are cached in full blocks; the owner appends the rest.
+     * Opens a block table with the longest prefix of the prompt that is cached in full blocks. The caller appends the rest.
      *
-     * @param compute how many tokens at the end must be left to compute: 1 where the next token is wanted, 0 where the
-     *     prompt is only to be cached, all of them where each one's logits are wanted
+     * @param compute the number of tokens at the end to leave uncached: 1 to get the logits of the next token, 0 to only cache
+     *     the prompt, all to get the logits of every token
      */
     public BlockTable open(PrefixRoot root, int[] prompt, int compute) {
         if (compute < 0 || compute > prompt.length) {
@@ -123,7 +122,7 @@ public final class BlockPool {
         return block;
     }
 
-    /** Of a block and those that follow it, the cached become free and the held are their sequences' own. */
+    /** Removes a block and its successors from the index: cached ones become free, held ones private to their sequences. */
     private void unpublish(PublishedBlock first) {
         for (PublishedBlock entry : index.unpublish(first)) {
             if (references[entry.block()] == 0) {
@@ -154,17 +153,17 @@ public final class BlockPool {
         return Math.ceilDiv(positions, blockSize);
     }
 
-    /** The first position that a token at {@code position} sees. */
+    /** Returns the first position in the attention window of a token at {@code position}. */
     private int windowStart(int position) {
         return window == 0 ? 0 : Math.max(0, position - window + 1);
     }
 
-    /** Tokens of one text and the blocks that hold their keys and values, from the first position on. */
+    /** The tokens of a sequence and the blocks with their keys and values. */
     public final class BlockTable implements AutoCloseable {
         private final PrefixRoot root;
-        /** Block of each {@code blockSize} positions, {@link #RELEASED} where the window has left it behind. */
+        /** The block of each {@code blockSize} positions, or {@link #RELEASED} if it is outside the window. */
         final List<Integer> blocks = new ArrayList<>();
-        /** The first blocks of the table as they are published. */
+        /** The published blocks at the beginning of the table. */
         final List<PublishedBlock> chain = new ArrayList<>();
 
         private int[] tokens = {};
@@ -184,7 +183,7 @@ public final class BlockPool {
             return Arrays.copyOf(tokens, length);
         }
 
-        /** The blocks in order, for attention to read through. A released one is 0: a row to mask, and finite like any. */
+        /** Returns the block numbers for attention. A released block is 0, whose rows are finite and masked. */
         public int[] blocks() {
             int[] numbers = new int[blocks.size()];
             for (int i = 0; i < numbers.length; i++) {
@@ -193,20 +192,20 @@ public final class BlockPool {
             return numbers;
         }
 
-        /** How many blocks the table has. */
+        /** Returns the number of blocks. */
         public int size() {
             return blocks.size();
         }
 
-        /** How many blocks at the front the window has left behind. */
+        /** Returns the number of blocks at the front that are outside the window. */
         public int released() {
             return released;
         }
 
         /**
-         * Makes room for more tokens.
+         * Allocates slots for more tokens.
          *
-         * @throws OutOfBlocksException when free and cached blocks are too few; nothing has changed then
+         * @throws OutOfBlocksException if there are too few free and cached blocks; nothing changes then
          */
         public SlotAllocation append(int... more) {
             requireOpen("append");
@@ -231,9 +230,9 @@ public final class BlockPool {
         }
 
         /**
-         * Makes the last block writable where it is partly full, given that so many fresh ones will be taken after. Where
-         * there is no block left for a copy and nobody else holds it, it is unpublished instead: a sequence that is alone
-         * never needs more blocks than it has tokens for.
+         * Makes a partly filled last block writable, before {@code fresh} blocks are allocated. If no block is left for a copy
+         * and no other sequence holds it, the block is unpublished instead: a sequence that is alone never needs more blocks
+         * than its tokens fill.
          */
         private Optional<BlockCopy> makeLastWritable(int fresh) {
             int rows = length % blockSize;
@@ -255,7 +254,7 @@ public final class BlockPool {
             return Optional.empty();
         }
 
-        /** Another sequence with the same tokens in the same blocks; whichever goes on first inside a block copies it. */
+        /** Returns a block table with the same tokens and blocks. The first of the two to append to a shared block copies it. */
         public BlockTable fork() {
             requireOpen("fork");
             BlockTable twin = new BlockTable(root);
@@ -271,8 +270,8 @@ public final class BlockPool {
         }
 
         /**
-         * Lets others find the full blocks; their rows must have been written. Stops where the prefix is not published any
-         * more, as can happen to one that the window released.
+         * Publishes the full blocks in the prefix index; their rows must have been written. Stops if the prefix is no longer
+         * published, which can happen to blocks outside the window.
          */
         public void publish() {
             requireOpen("publish");
@@ -294,13 +293,13 @@ public final class BlockPool {
             }
         }
 
-        /** Cuts the sequence back to its first tokens, as after drafts that were not accepted. */
+        /** Truncates the sequence to its first {@code to} tokens, for example after rejected draft tokens. */
         public void truncate(int to) {
             requireOpen("truncate");
             if (to < 0 || to > length || released * blockSize > windowStart(to)) {
                 throw new IllegalArgumentException("truncate: expected a length up to " + length
-                        + " whose next token sees nothing before position " + released * blockSize
-                        + ", which was released; got " + to);
+                        + " whose window begins at or after position " + released * blockSize
+                        + " (earlier blocks are released), got " + to);
             }
             int kept = blocksFor(to);
             releaseBlocks(kept, blocks.size());
@@ -311,12 +310,12 @@ public final class BlockPool {
             length = to;
         }
 
-        /** Gives back the blocks that lie wholly before a position, when no token to come sees beyond it. */
+        /** Releases the blocks that end before a position; the window of the next token must not begin before it. */
         public void releaseBefore(int position) {
             requireOpen("releaseBefore");
             if (position < 0 || position > windowStart(length)) {
                 throw new IllegalArgumentException("releaseBefore: expected 0 to " + windowStart(length)
-                        + ", the first position that the next token sees, got " + position);
+                        + ", the first position in the window of the next token, got " + position);
             }
             int until = Math.max(released, position / blockSize);
             releaseBlocks(released, until);
@@ -326,12 +325,12 @@ public final class BlockPool {
             released = until;
         }
 
-        /** Gives back the blocks that no token to come sees, even if the last {@code cut} tokens are cut off again. */
+        /** Releases the blocks outside the window of all future tokens, even if the last {@code cut} tokens are truncated. */
         public void releaseOutsideWindow(int cut) {
             releaseBefore(windowStart(Math.max(0, length - cut)));
         }
 
-        /** Gives all blocks back; those that were published stay cached. */
+        /** Releases all blocks; published ones stay cached. */
         @Override
         public void close() {
             if (!closed) {
@@ -340,7 +339,7 @@ public final class BlockPool {
             }
         }
 
-        /** Those that stay cached are now the most recently used, with their prefix. */
+        /** Releases blocks. Those that stay cached become the most recently used, with their prefix. */
         private void releaseBlocks(int from, int to) {
             PublishedBlock deepest = null;
             for (int block : blocks.subList(from, to)) {
@@ -355,7 +354,7 @@ public final class BlockPool {
 
         private void requireOpen(String operation) {
             if (closed) {
-                throw new IllegalStateException(operation + ": the sequence was closed");
+                throw new IllegalStateException(operation + ": the sequence is closed");
             }
         }
     }

@@ -11,7 +11,7 @@ import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Ops;
 import dev.starforge.tensor.op.Plain;
 
-/** The keys or the values of a layer, [rows, heads, head dim], as they are kept; zero at first. */
+/** The keys or the values of a layer [rows, heads, head dim], in float or int8; initially zero. */
 sealed interface KvBuffer {
     static KvBuffer allocate(Scope scope, DType type, Shape shape) {
         if (type != DType.I8) {
@@ -27,7 +27,7 @@ sealed interface KvBuffer {
         return tensor;
     }
 
-    /** The bytes of so many heads. */
+    /** Returns the bytes of {@code heads} heads. */
     static long bytes(DType type, long heads, long headDim) {
         return type.bytes(heads * headDim) + (type == DType.I8 ? DType.F16.bytes(heads) : 0);
     }
@@ -35,10 +35,10 @@ sealed interface KvBuffer {
     /** Writes x[N, heads, head dim] to rows i32[N]. */
     void store(Ops ops, Tensor rows, Tensor x);
 
-    /** Rows {@code first} to {@code first + count - 1}, as {@link #store} takes them. */
+    /** Returns rows {@code first} to {@code first + count - 1} as float values. */
     Tensor read(Ops ops, long first, long count);
 
-    /** In a float type. */
+    /** Rows in a float type. */
     record FloatKvBuffer(Tensor elements) implements KvBuffer {
         @Override
         public void store(Ops ops, Tensor rows, Tensor x) {
@@ -51,7 +51,7 @@ sealed interface KvBuffer {
         }
     }
 
-    /** In eight bits, with a scale for each row and head; where a scale is zero, codes may be anything. */
+    /** Rows of int8 values with an fp16 scale for each row and head. If a scale is zero, its values are arbitrary. */
     record Int8KvBuffer(Tensor quants, Tensor scales) implements KvBuffer {
         @Override
         public void store(Ops ops, Tensor rows, Tensor x) {
@@ -69,7 +69,7 @@ sealed interface KvBuffer {
         return rows.view(first * each, rows.shape().withFirst(count));
     }
 
-    /** Attention of q over keys and values that are kept alike. */
+    /** Attention of q over keys and values of the same storage type. */
     static Tensor attend(Ops ops, Tensor q, KvBuffer k, KvBuffer v, Batch batch, float scale, int window) {
         if (k instanceof FloatKvBuffer(Tensor keys) && v instanceof FloatKvBuffer(Tensor values)) {
             return ops.attend(q, keys, values, batch, scale, window);

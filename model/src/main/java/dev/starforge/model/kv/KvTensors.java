@@ -13,9 +13,9 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * Where keys and values lie: for each layer a tensor of rows, in blocks that {@link BlockPool} hands out. One block more
- * than the pool has is the sink: rows of a step that belong to nobody write there and see nothing else. Memory is zero at
- * first and stays finite, since attention multiplies masked rows by zero.
+ * The tensors of a paged KV cache: rows of keys and values for each layer, in the blocks that {@link BlockPool} allocates. One
+ * extra block is the padding block: padding rows of a batch write to it and attend to it only. Memory is initialized to zero
+ * and stays finite, since attention multiplies masked rows by zero.
  */
 public final class KvTensors implements KvCache {
     private final List<KvBuffer> keys = new ArrayList<>();
@@ -36,7 +36,7 @@ public final class KvTensors implements KvCache {
         }
     }
 
-    /** The block that is nobody's. */
+    /** Returns the number of the padding block. */
     public int paddingBlock() {
         return blocks;
     }
@@ -45,7 +45,7 @@ public final class KvTensors implements KvCache {
         return blockSize;
     }
 
-    /** Bytes of one block over all layers. */
+    /** Returns the bytes of one block in all layers. */
     public static long blockBytes(List<KvCacheSpec> layers, int blockSize, DType type) {
         return layers.stream()
                 .mapToLong(layer -> (layer.latent() ? 1 : 2)
@@ -53,7 +53,7 @@ public final class KvTensors implements KvCache {
                 .sum();
     }
 
-    /** Carries out copies in their order: one may read what another wrote. */
+    /** Performs copies in order: one may read the target of another. */
     public void copy(Ops ops, List<BlockPool.BlockCopy> copies) {
         for (BlockPool.BlockCopy copy : copies) {
             ops.scope().within(() -> {

@@ -1,6 +1,6 @@
 package dev.starforge.model.kv;
 
-/** No room in the KV cache for what was asked; nothing has changed. Some sequence must end, wait or be preempted. */
+/** The KV cache has too few blocks. Nothing has changed; a sequence must finish, wait or be preempted. */
 public final class OutOfBlocksException extends RuntimeException {
     private static final long serialVersionUID = 1;
 
@@ -15,12 +15,12 @@ public final class OutOfBlocksException extends RuntimeException {
         this.stats = figures;
     }
 
-    /** How many blocks were asked for. */
+    /** Returns the number of requested blocks. */
     public int requested() {
         return requested;
     }
 
-    /** The pool when it refused. */
+    /** Returns the state of the pool at that moment. */
     public BlockPool.BlockPoolStats stats() {
         return stats;
     }

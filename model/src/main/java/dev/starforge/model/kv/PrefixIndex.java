@@ -11,18 +11,17 @@ import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Finds the block that holds given tokens after a given prefix. Keys and values depend on everything before them, so a
- * block's key is the published block before it and its own tokens; the first block follows a {@link PrefixRoot}. The
- * parent is compared as an object and tokens one by one: a hash alone would let a collision hand one prompt the keys and
- * values of another. An object also cannot be mistaken for a later one in the same physical block.
+ * The prefix cache's index: finds the block with given tokens after a given prefix. Keys and values depend on all tokens before
+ * them, so the key of a block is its parent block and its own tokens; the parent of the first block is a {@link PrefixRoot}.
+ * Parents are compared by identity and tokens one by one: with hashes alone, a collision would give one prompt the keys and
+ * values of another. Identity also distinguishes a block from a later one in the same physical memory.
  *
- * <p>Two rules hold after every operation. What is published has all of its prefix published; so taking a block out takes
- * out what follows it, which nobody could find any more. And of two cached blocks (published, held by nobody) the one that
- * follows the other is the less recently used; so eviction, which takes the least recently used, takes leaves before their
- * parents and one block at a time.
+ * <p>Two invariants hold after every operation. The whole prefix of a published block is published, so removing a block
+ * removes its successors. Of two cached blocks (published, reference count 0) a successor is less recently used than its
+ * parent, so LRU eviction takes leaves before their parents, one block at a time.
  */
 final class PrefixIndex {
-    /** What the tokens of a block follow. */
+    /** The parent of a block: another block or the root. */
     sealed interface PrefixParent permits PrefixRoot, PublishedBlock {}
 
     record BlockKey(PrefixParent parent, IntBuffer tokens) {}
@@ -67,7 +66,7 @@ final class PrefixIndex {
         return entries.get(new BlockKey(parent, IntBuffer.wrap(tokens, from, count)));
     }
 
-    /** What a block is published as, if it is. */
+    /** Returns the published entry of a block, or null. */
     @Nullable
     PublishedBlock of(int block) {
         return byBlock[block];
@@ -84,7 +83,7 @@ final class PrefixIndex {
         return entry;
     }
 
-    /** Takes a block and all that follow it out of the index; returns them. */
+    /** Removes a block and all its successors from the index and returns them. */
     List<PublishedBlock> unpublish(PublishedBlock first) {
         List<PublishedBlock> chain = new ArrayList<>(List.of(first));
         for (int i = 0; i < chain.size(); i++) {
@@ -102,17 +101,17 @@ final class PrefixIndex {
         return chain;
     }
 
-    /** Nobody holds it any more. */
+    /** Marks a block as cached: its reference count is now 0. */
     void cache(PublishedBlock entry) {
         cached.add(entry);
     }
 
-    /** Somebody holds it again. */
+    /** Marks a block as held: its reference count is above 0. */
     void hold(PublishedBlock entry) {
         cached.remove(entry);
     }
 
-    /** To use a block is to use its prefix: what is cached of both becomes the most recently used, the end first. */
+    /** Makes a block and its prefix the most recently used, the block before its parents. */
     void touch(PublishedBlock last) {
         for (PrefixParent each = last; each instanceof PublishedBlock entry; each = entry.parent()) {
             if (cached.remove(entry)) {

@@ -276,7 +276,7 @@ final class SamplerTest {
         assertThatThrownBy(() -> sampler.next(new float[] {0, 0, Float.POSITIVE_INFINITY}))
                 .hasMessage("sampling: the score of token 2 is Infinity");
         assertThatThrownBy(() -> sampler.next(new float[] {bad, bad, bad}))
-                .hasMessage("sampling: all 3 tokens are ruled out");
+                .hasMessage("sampling: all 3 logits are -Infinity");
         assertThatThrownBy(() -> sampler.next(new float[4])).hasMessageContaining("logits of 3 tokens, got 4");
         assertThatThrownBy(() -> new Sampler(SamplingParams.PLAIN, 3, 3))
                 .hasMessageContaining("token 3 is outside the vocabulary of 3");

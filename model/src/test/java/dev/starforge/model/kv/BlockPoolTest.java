@@ -304,7 +304,7 @@ class BlockPoolTest {
         one.truncate(12);
         assertThatThrownBy(() -> one.truncate(11))
                 .isInstanceOf(IllegalArgumentException.class)
-                .hasMessageContaining("sees nothing before position 8, which was released; got 11");
+                .hasMessageContaining("window begins at or after position 8 (earlier blocks are released), got 11");
     }
 
     @Test
@@ -347,7 +347,7 @@ class BlockPoolTest {
         expect(8, 0, 0);
         assertThatThrownBy(() -> one.append(2))
                 .isInstanceOf(IllegalStateException.class)
-                .hasMessage("append: the sequence was closed");
+                .hasMessage("append: the sequence is closed");
         assertThatThrownBy(one::fork).isInstanceOf(IllegalStateException.class);
         assertThatThrownBy(one::publish).isInstanceOf(IllegalStateException.class);
         assertThatThrownBy(() -> one.truncate(0)).isInstanceOf(IllegalStateException.class);
