@@ -1,9 +1,9 @@
 import org.jspecify.annotations.NullMarked;
 
 /**
- * The program as a library: find devices, load a model, generate, train from a file of settings, merge.
+ * Starforge as a library: list devices, load a model, generate, train from a config file, merge adapters.
  *
- * <p>{@link dev.starforge.api.Starforge} is where to begin.
+ * <p>{@link dev.starforge.api.Starforge} is the entry point.
  */
 @NullMarked
 module dev.starforge.api {

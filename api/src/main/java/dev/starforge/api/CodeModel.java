@@ -20,8 +20,11 @@ import java.util.Set;
 import java.util.TreeSet;
 
 /**
- * A model that is loaded: it continues texts and fills gaps in them. For one thread at a time, and to be closed before the
- * {@link Starforge} that loaded it. Weights are kept as the file has them where the device computes with that type.
+ * A loaded causal language model for code completion and fill-in-the-middle. {@link Starforge#load} creates it. Close it
+ * before the {@link Starforge} that loaded it. Not thread-safe: use one thread at a time.
+ *
+ * <p>Weights keep the type they have in the file, quantized or not, if the device computes with it. Activations are float32,
+ * the KV cache is float16.
  */
 public final class CodeModel implements AutoCloseable {
     private static final Precision PRECISION =
@@ -49,51 +52,51 @@ public final class CodeModel implements AutoCloseable {
     }
 
     /**
-     * The kind of model.
+     * Returns the model architecture.
      *
-     * @return its architecture as its file names it, such as starcoder2
+     * @return the {@code model_type} of HF transformers, such as {@code starcoder2} or {@code qwen2}
      */
     public String architecture() {
         return files.architecture();
     }
 
     /**
-     * How long a text may be.
+     * Returns the context length.
      *
-     * @return tokens, prompt and answer together
+     * @return the maximum number of tokens, prompt and completion together
      */
     public int context() {
         return model.info().contextLength();
     }
 
     /**
-     * How long a text is to this model.
+     * Counts the tokens of a text, including the BOS token if the tokenizer adds one.
      *
-     * @param text to count
-     * @return its tokens
+     * @param text to tokenize
+     * @return the number of tokens
      */
     public int tokens(String text) {
         return StarforgeException.guard(() -> tokenizer.encode(text, true).length);
     }
 
     /**
-     * Continues a text.
+     * Generates a completion of a prompt.
      *
-     * @param prompt what is there; not empty for models that begin with nothing
-     * @param how long, how varied, up to what
-     * @return what follows
+     * @param prompt text to continue; must not be empty unless the tokenizer adds a BOS token
+     * @param config length limit, sampling parameters and stop strings
+     * @return the completion
      */
     public Completion complete(String prompt, GenerationConfig config) {
         return complete(prompt, config, piece -> true);
     }
 
     /**
-     * The same, heard while it is written.
+     * Generates a completion of a prompt and streams it to a listener.
      *
-     * @param prompt what is there
-     * @param how long, how varied, up to what
-     * @param listener hears each piece as it comes, on this thread
-     * @return what followed
+     * @param prompt text to continue; must not be empty unless the tokenizer adds a BOS token
+     * @param config length limit, sampling parameters and stop strings
+     * @param listener receives each piece of text on the calling thread
+     * @return the completion
      */
     public Completion complete(String prompt, GenerationConfig config, TextListener listener) {
         return StarforgeException.guard(
@@ -101,39 +104,40 @@ public final class CodeModel implements AutoCloseable {
     }
 
     /**
-     * Fills in what is missing between two texts, by the model's own tokens for that.
+     * Generates the text between a prefix and a suffix (fill-in-the-middle), with the model's FIM tokens.
      *
-     * @param prefix what comes before
-     * @param suffix what comes after
-     * @param how long, how varied, up to what
-     * @param listener hears each piece as it comes, on this thread
-     * @return the middle
+     * @param prefix text before the cursor
+     * @param suffix text after the cursor
+     * @param config length limit, sampling parameters and stop strings
+     * @param listener receives each piece of text on the calling thread
+     * @return the completion, which is the middle
      */
     public Completion infill(String prefix, String suffix, GenerationConfig config, TextListener listener) {
         return StarforgeException.guard(() -> {
             FillInMiddle fim = FillInMiddle.of(tokenizer, tuned.model());
-            Set<Integer> ends = new TreeSet<>(files.eosTokenIds());
-            ends.addAll(fim.ends());
-            return generate(fim.prompt(prefix, suffix), ends, config, listener);
+            Set<Integer> eosTokenIds = new TreeSet<>(files.eosTokenIds());
+            eosTokenIds.addAll(fim.ends());
+            return generate(fim.prompt(prefix, suffix), eosTokenIds, config, listener);
         });
     }
 
-    private Completion generate(int[] prompt, Set<Integer> ends, GenerationConfig config, TextListener listener) {
+    private Completion generate(
+            int[] prompt, Set<Integer> eosTokenIds, GenerationConfig config, TextListener listener) {
         if (prompt.length == 0) {
-            throw new StarforgeException("the prompt is empty, and this model's tokenizer puts nothing before it");
+            throw new StarforgeException("the prompt is empty, and the tokenizer of this model adds no BOS token");
         }
         long room = (long) prompt.length + config.maxTokens();
         if (room > context()) {
             throw new StarforgeException(prompt.length + " prompt tokens and " + config.maxTokens()
-                    + " new ones exceed the model's context of " + context());
+                    + " new tokens exceed the model's context of " + context());
         }
         CompletionBuilder completion =
-                new CompletionBuilder(new Continuation(tokenizer, prompt, config.stopStrings()), ends, listener);
+                new CompletionBuilder(new Continuation(tokenizer, prompt, config.stopStrings()), eosTokenIds, listener);
         Sampler sampler = new Sampler(config.sampling(), model.info().vocabSize(), prompt);
         try (Generator generator = new Generator(model, device, PRECISION, Fallback.QUIET, (int) room)) {
-            generator.generate(prompt, sampler, config.maxTokens(), completion::wantsMoreAfter);
+            generator.generate(prompt, sampler, config.maxTokens(), completion::accept);
         }
-        return completion.completion(prompt.length);
+        return completion.build(prompt.length);
     }
 
     /** Releases the weights. */
@@ -143,41 +147,41 @@ public final class CodeModel implements AutoCloseable {
         weights.close();
     }
 
-    /** What came so far. */
+    /** Collects a completion and passes it to the listener. */
     private static final class CompletionBuilder {
         private final Continuation continuation;
-        private final Set<Integer> ends;
+        private final Set<Integer> eosTokenIds;
         private final TextListener listener;
-        private Completion.EndReason end = Completion.EndReason.MAX_TOKENS;
+        private Completion.EndReason endReason = Completion.EndReason.MAX_TOKENS;
         private int tokens;
 
-        CompletionBuilder(Continuation continuation, Set<Integer> ends, TextListener listener) {
+        CompletionBuilder(Continuation continuation, Set<Integer> eosTokenIds, TextListener listener) {
             this.continuation = continuation;
-            this.ends = ends;
+            this.eosTokenIds = eosTokenIds;
             this.listener = listener;
         }
 
-        boolean wantsMoreAfter(int id) {
+        boolean accept(int id) {
             tokens++;
-            if (ends.contains(id)) {
-                end = Completion.EndReason.EOS_TOKEN;
+            if (eosTokenIds.contains(id)) {
+                endReason = Completion.EndReason.EOS_TOKEN;
                 return false;
             }
-            tell(continuation.push(id));
-            return end == Completion.EndReason.MAX_TOKENS;
+            emit(continuation.push(id));
+            return endReason == Completion.EndReason.MAX_TOKENS;
         }
 
-        Completion completion(int promptTokens) {
-            tell(continuation.finish());
-            return new Completion(continuation.text(), promptTokens, tokens, end);
+        Completion build(int promptTokens) {
+            emit(continuation.finish());
+            return new Completion(continuation.text(), promptTokens, tokens, endReason);
         }
 
-        private void tell(String piece) {
+        private void emit(String piece) {
             if (continuation.stopSequence().isPresent()) {
-                end = Completion.EndReason.STOP_STRING;
+                endReason = Completion.EndReason.STOP_STRING;
             }
-            if (!piece.isEmpty() && end != Completion.EndReason.CANCELLED && !listener.onText(piece)) {
-                end = end == Completion.EndReason.MAX_TOKENS ? Completion.EndReason.CANCELLED : end;
+            if (!piece.isEmpty() && endReason != Completion.EndReason.CANCELLED && !listener.onText(piece)) {
+                endReason = endReason == Completion.EndReason.MAX_TOKENS ? Completion.EndReason.CANCELLED : endReason;
             }
         }
     }

@@ -1,23 +1,23 @@
 package dev.starforge.api;
 
 /**
- * What a model wrote.
+ * A completion.
  *
- * @param text without the prompt, and without the stop text that ended it
- * @param promptTokens how many tokens the prompt had
- * @param tokens how many were generated
- * @param end why there are no more
+ * @param text the generated text, without the prompt and without the stop string that ended it
+ * @param promptTokens the number of prompt tokens
+ * @param tokens the number of generated tokens
+ * @param endReason why generation ended
  */
 public record Completion(String text, int promptTokens, int tokens, EndReason endReason) {
-    /** Why a text ended. */
+    /** Why generation ended. */
     public enum EndReason {
-        /** As many tokens as were asked for. */
+        /** {@link GenerationConfig#maxTokens} tokens were generated. */
         MAX_TOKENS,
-        /** The model ended the text. */
+        /** The model generated an EOS token. */
         EOS_TOKEN,
-        /** A stop text came. */
+        /** A stop string occurred. */
         STOP_STRING,
-        /** Whoever listened wanted no more. */
+        /** The {@link TextListener} returned false. */
         CANCELLED
     }
 }

@@ -5,17 +5,17 @@ import dev.starforge.tensor.device.Backend;
 import dev.starforge.tensor.device.Probe;
 
 /**
- * A device that this machine has.
+ * A compute device of this machine.
  *
- * @param kind cpu, cuda, metal or reference
- * @param index which one of its kind, from 0
- * @param name as its maker calls it
- * @param memoryBytes what it can hold
- * @param unifiedMemory whether that memory is the host's
- * @param bf16 whether activations may be bf16 on it
- * @param attention the attention kernel that is chosen for it: flash or plain
- * @param attentionReason why that one
- * @param detail compute capability, instruction set, driver
+ * @param kind the backend: cpu, cuda, metal or reference
+ * @param index device index within its kind, from 0
+ * @param name the vendor's name
+ * @param memoryBytes total memory in bytes
+ * @param unifiedMemory whether the device shares the host's memory
+ * @param bf16 whether the device supports bf16 activations
+ * @param attention the attention kernel that it uses: flash or plain
+ * @param attentionReason why it uses that kernel
+ * @param detail compute capability, instruction set or driver version
  */
 public record DeviceInfo(
         String kind,

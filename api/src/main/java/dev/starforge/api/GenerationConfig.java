@@ -4,17 +4,17 @@ import dev.starforge.model.generate.SamplingParams;
 import java.util.List;
 
 /**
- * How a text is continued. The settings mean what they mean in HF's generation; a value out of range is refused when it is
- * used.
+ * Generation parameters. They mean the same as in HF transformers' {@code GenerationConfig}. A sampling parameter out of range
+ * is rejected when the config is used.
  *
- * @param maxTokens new tokens at most
- * @param temperature 0 takes the most likely token; above, logits are divided by it
- * @param topK only the so many most likely tokens; 0 is all
- * @param topP only the most likely tokens that together have this probability; 1 is all
- * @param minP only tokens at least this probable, in proportion to the most likely one; 0 is all
- * @param repetitionPenalty above 1, tokens that are there already become less likely; 1 does nothing
- * @param seed of the draws: the same text with the same seed is continued the same way
- * @param stops texts that end the answer, and are not part of it
+ * @param maxTokens maximum number of new tokens
+ * @param temperature divides the logits; 0 is greedy decoding
+ * @param topK keeps the {@code topK} most likely tokens; 0 keeps all
+ * @param topP keeps the most likely tokens with this cumulative probability; 1 keeps all
+ * @param minP keeps tokens with at least this fraction of the largest probability; 0 keeps all
+ * @param repetitionPenalty above 1, makes tokens that occurred before less likely; 1 has no effect
+ * @param seed of the random numbers; the same prompt with the same seed gives the same completion
+ * @param stopStrings strings that end the completion; they are not part of it
  */
 public record GenerationConfig(
         int maxTokens,
@@ -25,7 +25,7 @@ public record GenerationConfig(
         double repetitionPenalty,
         long seed,
         List<String> stopStrings) {
-    /** Checks what needs no model. */
+    /** Checks the parameters that do not depend on a model. */
     public GenerationConfig {
         stopStrings = List.copyOf(stopStrings);
         if (maxTokens < 1) {
@@ -34,35 +34,36 @@ public record GenerationConfig(
     }
 
     /**
-     * The most likely token, always.
+     * Returns a config for greedy decoding.
      *
-     * @param maxTokens new tokens at most
-     * @return such settings, without stop texts
+     * @param maxTokens maximum number of new tokens
+     * @return the config, without stop strings
      */
     public static GenerationConfig greedy(int maxTokens) {
         return new GenerationConfig(maxTokens, 0, 0, 1, 0, 1, 0, List.of());
     }
 
     /**
-     * The model's own distribution, at a temperature.
+     * Returns a config for sampling at a temperature.
      *
-     * @param maxTokens new tokens at most
+     * @param maxTokens maximum number of new tokens
      * @param temperature 0 to 2
-     * @param seed of the draws
-     * @return such settings, without stop texts
+     * @param seed of the random numbers
+     * @return the config, without stop strings
      */
     public static GenerationConfig sampled(int maxTokens, double temperature, long seed) {
         return new GenerationConfig(maxTokens, temperature, 0, 1, 0, 1, seed, List.of());
     }
 
     /**
-     * These settings with other stop texts.
+     * Returns a copy with these stop strings.
      *
-     * @param texts that end the answer
-     * @return a copy
+     * @param strings strings that end the completion
+     * @return the copy
      */
-    public GenerationConfig withStopStrings(String... texts) {
-        return new GenerationConfig(maxTokens, temperature, topK, topP, minP, repetitionPenalty, seed, List.of(texts));
+    public GenerationConfig withStopStrings(String... strings) {
+        return new GenerationConfig(
+                maxTokens, temperature, topK, topP, minP, repetitionPenalty, seed, List.of(strings));
     }
 
     SamplingParams sampling() {

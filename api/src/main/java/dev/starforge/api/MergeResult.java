@@ -3,11 +3,12 @@ package dev.starforge.api;
 import java.nio.file.Path;
 
 /**
- * A model that was made of a base and an adapter, read back and compared: it computes what the two compute together.
+ * The result of merging an adapter into its base model. The merged model was read back and its logits were compared with
+ * those of base + adapter.
  *
- * @param model a folder or a .gguf file
- * @param difference largest difference of a logit to base + adapter
- * @param bound what was allowed
- * @param change largest difference of a logit that the adapter makes to its base
+ * @param model the merged model, a folder or a .gguf file
+ * @param difference largest absolute difference of a logit between the merged model and base + adapter
+ * @param bound the largest difference allowed
+ * @param change largest absolute difference of a logit between base + adapter and the base
  */
 public record MergeResult(Path model, double difference, double bound, double change) {}

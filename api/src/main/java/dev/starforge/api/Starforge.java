@@ -30,10 +30,11 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * An opened device, and what can be done on it. For one thread at a time; a second thread opens another one.
+ * The entry point of the library: an open device on which models are loaded, trained and merged. Not thread-safe: use one
+ * instance per thread.
  *
- * <p>Models are named by their paths here: a folder as HF lays it out, a .gguf file, a run, a checkpoint or an adapter. Names
- * in a store or a cache are the business of the command line.
+ * <p>Models are given as paths: a folder in HF format (config.json, safetensors, tokenizer.json), a .gguf file, a run folder, a
+ * checkpoint or a PEFT adapter. Only the command line resolves model names in the local store and in the HF cache.
  */
 public final class Starforge implements AutoCloseable {
     private static final long SHARD = 4L << 30;
@@ -51,9 +52,9 @@ public final class Starforge implements AutoCloseable {
     }
 
     /**
-     * What this machine can compute on. Asking opens nothing.
+     * Lists the devices of this machine without opening them.
      *
-     * @return all devices, the preferred one first
+     * @return all devices, in the order of preference
      */
     public static List<DeviceInfo> devices() {
         List<DeviceInfo> all = new ArrayList<>();
@@ -66,10 +67,10 @@ public final class Starforge implements AutoCloseable {
     /**
      * Opens a device.
      *
-     * @param name auto, cpu, cuda, metal or reference, with :1 for the second one of its kind; one that is missing is an
-     *     error, never another one
-     * @param kernelCache a folder where compiled GPU kernels are kept between runs; made when it is needed
-     * @return the device; to be closed
+     * @param name auto, cpu, cuda, metal or reference, optionally with an index such as cuda:1. Fails if the requested device
+     *     is not available.
+     * @param kernelCache folder for compiled GPU kernels, created if necessary
+     * @return the open device; the caller closes it
      */
     public static Starforge open(String name, Path kernelCache) {
         int colon = name.indexOf(':');
@@ -79,7 +80,8 @@ public final class Starforge implements AutoCloseable {
             Backend backend = selection.backend();
             List<Probe.DetectedDevice> found = backend.probe().devices();
             if (index >= found.size()) {
-                throw new StarforgeException("device " + name + ": there are " + found.size() + " of its kind, from 0");
+                throw new StarforgeException("device " + name + ": expected an index below " + found.size()
+                        + ", the number of such devices");
             }
             return new Starforge(
                     backend.open(new DeviceOptions(index, 0, kernelCache)),
@@ -97,42 +99,42 @@ public final class Starforge implements AutoCloseable {
     }
 
     /**
-     * The device.
+     * Describes the open device.
      *
-     * @return what it is
+     * @return the device
      */
     public DeviceInfo device() {
         return info;
     }
 
     /**
-     * The choice.
+     * Explains why {@code open} selected this device.
      *
-     * @return why this device
+     * @return the reason
      */
     public String reason() {
         return reason;
     }
 
     /**
-     * Loads a model to generate with.
+     * Loads a model for generation.
      *
-     * @param model a folder, a .gguf file, a run, a checkpoint or an adapter, which is put on the base that it names
-     * @return the model; to be closed before this device
+     * @param model a folder, a .gguf file, a run, a checkpoint, or an adapter, which is applied to the base model it names
+     * @return the model; close it before this device
      */
     public CodeModel load(Path model) {
         return StarforgeException.guard(() -> new CodeModel(model, device));
     }
 
     /**
-     * Trains as a file of settings says, on this device: an adapter, every weight, or a new model ({@code scratch}). What is
-     * looked at before a run by {@code doctor} is looked at here, too, so nothing is written where it cannot begin.
+     * Trains on this device as a config file describes: a LoRA adapter, all weights, or a new model ({@code scratch}). The
+     * checks of the {@code doctor} command run first; nothing is written if they fail.
      *
-     * @param config YAML, the file that every verb of the program reads
-     * @param settings changes to it, each as {@code section.key=value}
-     * @param resume whether to go on from the newest checkpoint of the run
-     * @param listener hears how it goes
-     * @return how it ended
+     * @param config the YAML config file, as for the command line
+     * @param settings overrides, each as {@code section.key=value}
+     * @param resume whether to resume from the newest checkpoint of the run
+     * @param listener receives the events of the run
+     * @return the result
      */
     public TrainResult train(Path config, List<String> settings, boolean resume, TrainingListener listener) {
         return StarforgeException.guard(() -> train(RunConfig.read(config).set(settings), resume, listener));
@@ -140,8 +142,8 @@ public final class Starforge implements AutoCloseable {
 
     private TrainResult train(RunConfig config, boolean resume, TrainingListener listener) {
         if (!List.of("auto", info.kind()).contains(config.device())) {
-            throw new StarforgeException("device.force: the settings want " + config.device() + ", and this device is "
-                    + info.kind() + "; open that one, or leave the setting out");
+            throw new StarforgeException("device.force: the config requires " + config.device()
+                    + ", the open device is " + info.kind() + "; open " + config.device() + ", or remove the setting");
         }
         Device limited = config.memoryLimit() > 0 ? new LimitedDevice(device, config.memoryLimit()) : device;
         Preflight preflight =
@@ -162,19 +164,20 @@ public final class Starforge implements AutoCloseable {
     }
 
     /**
-     * Adds an adapter to its base and writes one model. It is read back and compared with base + adapter; where they differ,
-     * nothing is left under the name and an exception says by how much.
+     * Merges a LoRA adapter into its base model and writes the result. The merged model is read back and its logits are compared
+     * with those of base + adapter. If they differ too much, the output is deleted and an exception states the difference.
      *
-     * @param adapter a run, a checkpoint or a folder with a PEFT adapter; quantized in training, its base is dequantized
-     * @param out a folder, or a .gguf file, that is not there yet
-     * @return the model, with the proof
+     * @param adapter a run, a checkpoint or a folder with a PEFT adapter. A base that was quantized for training is dequantized
+     *     with the same values.
+     * @param out output folder, or .gguf file; must not exist
+     * @return the merged model and the measured difference
      */
     public MergeResult merge(Path adapter, Path out) {
         return StarforgeException.guard(() -> {
             if (Files.exists(out)) {
-                throw new StarforgeException(out + ": is there already; name another file or folder");
+                throw new StarforgeException(out + " already exists; choose another file or folder");
             }
-            Path lora = TunedModel.adapterOf(adapter, "`Starforge.load` takes it as it is");
+            Path lora = TunedModel.adapterOf(adapter, "`Starforge.load` loads it as it is");
             Path base = TunedModel.baseOf(lora, Optional.empty(), Path::of);
             Quantization onto = LoraAdapter.trainedOn(lora);
             ModelFormat format = out.toString().endsWith(".gguf") ? ModelFormat.GGUF : ModelFormat.HF;
@@ -187,20 +190,19 @@ public final class Starforge implements AutoCloseable {
         });
     }
 
-    /** Closes the device; its models must be closed before. */
+    /** Closes the device. Close its models first. */
     @Override
     public void close() {
         device.close();
     }
 
-    /** Models are where their paths say. */
+    /** Resolves models by path only. */
     private static final class Paths implements Preflight.Models {
         @Override
         public Path find(String name) {
             Path place = Path.of(name);
             if (!Files.exists(place)) {
-                throw new ModelException(
-                        place, "there is no such model; a library takes paths, and names only where they are folders");
+                throw new ModelException(place, "no such model; the library accepts paths only");
             }
             return TunedModel.whole(place);
         }

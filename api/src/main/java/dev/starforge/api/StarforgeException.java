@@ -3,7 +3,7 @@ package dev.starforge.api;
 import java.io.UncheckedIOException;
 import java.util.function.Supplier;
 
-/** What failed for a foreseen reason: the message names the file, key or device, what was expected, and what to do. */
+/** An operation failed for an expected reason. The message names the file, key or device and states what was expected. */
 public final class StarforgeException extends RuntimeException {
     private static final long serialVersionUID = 1;
 
@@ -18,8 +18,7 @@ public final class StarforgeException extends RuntimeException {
     }
 
     /**
-     * Runs something; what the modules behind this one throw, which nobody outside can name, becomes this type, and so does
-     * what files do to them.
+     * Runs an operation and wraps the exceptions of internal modules and I/O errors, whose types are not exported, in this type.
      */
     static <T> T guard(Supplier<T> work) {
         try {

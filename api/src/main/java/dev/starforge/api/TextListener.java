@@ -1,13 +1,13 @@
 package dev.starforge.api;
 
-/** Hears a text while it is written. */
+/** Receives generated text while it is streamed. */
 @FunctionalInterface
 public interface TextListener {
     /**
-     * The next piece: whole characters only, and all pieces joined are the text.
+     * Receives the next piece of text. Pieces contain whole characters; concatenated they are the completion.
      *
-     * @param piece what is certain now; not empty
-     * @return whether more is wanted
+     * @param piece the next piece, not empty
+     * @return true to continue, false to end generation
      */
     boolean onText(String piece);
 }

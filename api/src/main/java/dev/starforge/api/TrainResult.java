@@ -3,20 +3,20 @@ package dev.starforge.api;
 import java.nio.file.Path;
 
 /**
- * A run that has ended.
+ * The result of a training run.
  *
- * @param run its folder; {@link Starforge#load} and {@link Starforge#merge} take it, and mean its best state
- * @param steps that are done
- * @param end why it ended
+ * @param run the run folder; {@link Starforge#load} and {@link Starforge#merge} accept it and use its best checkpoint
+ * @param steps the number of completed optimizer steps
+ * @param outcome why training ended
  */
 public record TrainResult(Path run, long steps, TrainOutcome outcome) {
-    /** Why a run ended. */
+    /** Why training ended. */
     public enum TrainOutcome {
-        /** All steps are done. */
+        /** All steps are complete. */
         FINISHED,
-        /** The validation loss no longer fell. */
+        /** Early stopping: the validation loss no longer decreased. */
         STOPPED_EARLY,
-        /** Its listener wanted no more; everything is saved. */
+        /** The listener returned false. A checkpoint was saved; the run can be resumed. */
         INTERRUPTED
     }
 }

@@ -3,7 +3,7 @@ package dev.starforge.api;
 import dev.starforge.train.checkpoint.RunEvents;
 import dev.starforge.train.corpus.DataFacts;
 
-/** Passes a run's events on, and the listener's wish to end back. */
+/** Forwards the events of a run to a {@link TrainingListener} and stops the run when the listener returns false. */
 final class TrainingEvents implements RunEvents {
     private final TrainingListener listener;
     private Runnable stop = () -> {};
@@ -18,7 +18,7 @@ final class TrainingEvents implements RunEvents {
 
     @Override
     public void step(Step step) {
-        TrainingListener.TrainStep told = new TrainingListener.TrainStep(
+        TrainingListener.TrainStep trainStep = new TrainingListener.TrainStep(
                 step.step(),
                 step.steps(),
                 step.loss(),
@@ -26,7 +26,7 @@ final class TrainingEvents implements RunEvents {
                 step.gradientNorm(),
                 step.tokensPerSecond(),
                 step.memoryBytes());
-        if (!listener.onStep(told)) {
+        if (!listener.onStep(trainStep)) {
             stop.run();
         }
     }

@@ -1,41 +1,41 @@
 package dev.starforge.api;
 
-/** Hears a run while it trains, on the thread that trains. */
+/** Receives the events of a training run, on the thread that trains. */
 public interface TrainingListener {
     /**
-     * One optimizer step is done.
+     * An optimizer step is complete.
      *
-     * @param step what came of it
-     * @return whether to go on; otherwise the run is saved, ends, and can be resumed
+     * @param step its metrics
+     * @return true to continue; false to save a checkpoint and end the run, which can be resumed
      */
     boolean onStep(TrainStep step);
 
     /**
      * The model was evaluated on the validation split.
      *
-     * @param step after which
-     * @param loss mean over its tokens, in nats
-     * @param best whether none was lower before
+     * @param step the last completed optimizer step
+     * @param loss mean cross-entropy per validation token, in nats
+     * @param best whether it is the lowest loss of the run so far
      */
     default void onEvaluation(long step, double loss, boolean best) {}
 
     /**
-     * Something to know: a setting that was adapted to the device and why, a checkpoint, a smaller batch.
+     * A message about the run: a setting that was adapted to the device, a saved checkpoint, a reduced batch size.
      *
-     * @param text a sentence
+     * @param text the message
      */
     default void onNote(String text) {}
 
     /**
-     * One optimizer step.
+     * The metrics of an optimizer step.
      *
-     * @param step counted from 1
-     * @param steps all of the run
-     * @param loss mean over the step's target tokens, in nats
-     * @param learningRate that was used
-     * @param gradientNorm before clipping
-     * @param tokensPerSecond of this step
-     * @param memoryBytes taken from the device
+     * @param step step number, from 1
+     * @param steps total number of steps of the run
+     * @param loss mean cross-entropy per target token, in nats
+     * @param learningRate learning rate of this step
+     * @param gradientNorm global gradient norm before clipping
+     * @param tokensPerSecond throughput of this step
+     * @param memoryBytes device memory in use
      */
     record TrainStep(
             long step,

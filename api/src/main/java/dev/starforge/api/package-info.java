@@ -1,15 +1,15 @@
 /**
- * The one public package of Starforge. A program that embeds it opens a device, and loads, trains and merges models on it:
+ * The public API of Starforge. A program opens a device, then loads, trains and merges models on it:
  *
  * {@snippet :
  * try (Starforge starforge = Starforge.open("auto", Path.of("cache"));
  *         CodeModel model = starforge.load(Path.of("tuned.gguf"))) {
- *     System.out.println(model.complete("def fibonacci(n):", Generation.greedy(64)).text());
+ *     System.out.println(model.complete("def fibonacci(n):", GenerationConfig.greedy(64)).text());
  * }
  * }
  *
- * <p>What the program says of itself holds here, too: the same files, the same settings, the same text for the same seed. The
- * library reads no environment variable and no system property, and writes to no standard stream. Everything that can go wrong
- * for a foreseen reason is a {@link dev.starforge.api.StarforgeException} whose message says what to do.
+ * <p>Files, config keys and generated text are the same as on the command line. The library reads no environment variables and no
+ * system properties and does not write to standard output. Expected failures are {@link dev.starforge.api.StarforgeException}s,
+ * whose message states what was expected.
  */
 package dev.starforge.api;

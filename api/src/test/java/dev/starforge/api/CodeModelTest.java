@@ -65,7 +65,8 @@ final class CodeModelTest {
         assertThatThrownBy(() -> Starforge.open("tpu", folder))
                 .isInstanceOf(StarforgeException.class)
                 .hasMessageContaining("device tpu is unknown; known are auto");
-        assertThatThrownBy(() -> Starforge.open("cpu:9", folder)).hasMessageContaining("there are 1 of its kind");
+        assertThatThrownBy(() -> Starforge.open("cpu:9", folder))
+                .hasMessageContaining("expected an index below 1, the number of such devices");
         assertThatThrownBy(() -> Starforge.open("cpu:x", folder)).hasMessageContaining("expected a number");
         assertThatThrownBy(() -> GenerationConfig.greedy(0)).hasMessage("maxTokens: expected at least 1, got 0");
         try (Starforge starforge = Starforge.open("cpu", folder);

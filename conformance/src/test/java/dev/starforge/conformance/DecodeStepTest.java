@@ -179,7 +179,7 @@ final class DecodeStepTest {
                     .hasMessageContaining("sampled and kept no logits");
             assertThatThrownBy(() -> chooses.step(pieces(ours), List.of(), 0))
                     .isInstanceOf(TensorException.class)
-                    .hasMessageContaining("0 choices");
+                    .hasMessageContaining("got 0 for 3 rows");
         }
     }
 

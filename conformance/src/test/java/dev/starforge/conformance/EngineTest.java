@@ -316,7 +316,7 @@ final class EngineTest {
             assertThatThrownBy(
                             () -> engine.step(List.of(new SequenceChunk(small, 2, 1), new SequenceChunk(small, 1, 1))))
                     .isInstanceOf(TensorException.class)
-                    .hasMessageContaining("two pieces");
+                    .hasMessageContaining("two chunks");
             assertThatThrownBy(() -> small.append(1_000_000))
                     .isInstanceOf(TensorException.class)
                     .hasMessageContaining("outside the vocabulary");

@@ -13,12 +13,12 @@ import java.nio.file.Path;
 import java.util.List;
 
 /**
- * All that can be embedded, without a model at hand: a tiny new one is trained on a few lines, an adapter of it on others,
- * the two are merged, and the result writes. With a model of your own, the second half is all you need.
+ * Shows the whole API without a model file: trains a tiny new model on a few lines, trains a LoRA adapter for it on other lines,
+ * merges the two, and generates with the result. With a model of your own, you need only the second half.
  */
 public final class Embed {
     public static void main(String[] args) throws IOException {
-        Path work = Path.of(args[0]);
+        Path work = Files.createTempDirectory(Files.createDirectories(Path.of(args[0])), "run");
         Path config = Files.writeString(work.resolve("train.yaml"), """
             model: {pretrained_model: scratch, context_window: 64, hidden_size: 64, num_hidden_layers: 2, vocab_size: 300}
             quantization: {lora_enabled: false}

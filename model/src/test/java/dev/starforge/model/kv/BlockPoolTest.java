@@ -292,7 +292,8 @@ class BlockPoolTest {
         assertThat(one.append(13).slots()).containsExactly(13);
         assertThatThrownBy(() -> one.releaseBefore(11))
                 .isInstanceOf(IllegalArgumentException.class)
-                .hasMessage("releaseBefore: expected 0 to 10, the first position that the next token sees, got 11");
+                .hasMessage(
+                        "releaseBefore: expected 0 to 10, the first position in the window of the next token, got 11");
     }
 
     @Test
