@@ -154,7 +154,7 @@ final class FirstRunTest {
         assertThat(evaluated.out()).contains("4 documents of the validation split: all ");
         CommandOutcome merged = run(next.get(2));
         assertThat(merged.code()).as(merged.err()).isZero();
-        assertThat(merged.out()).contains("proved: true").contains("every weight was trained");
+        assertThat(merged.out()).contains("proved: true").contains("all weights were trained");
         assertThat(folder.resolve("first run-merged/model.safetensors")).isRegularFile();
         assertThat(folder.resolve("first run-merged/optimizer.safetensors")).doesNotExist();
 

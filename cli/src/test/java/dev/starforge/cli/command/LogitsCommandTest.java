@@ -109,7 +109,7 @@ final class LogitsCommandTest {
         Path out = folder.resolve("logits.safetensors");
         assertThat(run("logits", GOLDEN.toString(), "--ids", "1,2", "--kv-dtype", "F16", "--out", out.toString()))
                 .isEqualTo(2);
-        assertThat(error).contains("--kv-dtype: logits keeps no keys and values");
+        assertThat(error).contains("--kv-dtype: not supported by logits");
         assertThat(Files.exists(out)).isFalse();
     }
 }

@@ -172,7 +172,7 @@ final class OneFileTest {
                 "model.pretrained_model=scratch",
                 "--set",
                 "model.vocab_size=320");
-        assertThat(small.err()).contains("a new one of 320 tokens is trained, for a new model");
+        assertThat(small.err()).contains("training a new one with 320 tokens (model.pretrained_model=scratch)");
         CommandOutcome other = run(
                 "train",
                 "--dataset",

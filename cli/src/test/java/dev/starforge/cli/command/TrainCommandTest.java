@@ -349,7 +349,7 @@ final class TrainCommandTest {
         for (String flag : List.of("--weights=bf16", "--dtype=bf16", "--kv-dtype=F16", "--no-fallback", "--exact")) {
             CommandOutcome outcome = run(List.of("merge", "run", "--out", "merged", flag));
             assertThat(outcome.code()).isEqualTo(2);
-            assertThat(outcome.err()).contains("unknown option " + flag);
+            assertThat(outcome.err()).contains("unknown option '" + flag + "'");
         }
     }
 }

@@ -82,7 +82,7 @@ final class TuneCommandTest {
                 "--epochs",
                 "1");
         assertThat(outcome.code()).as(outcome.err()).isZero();
-        assertThat(outcome.out()).contains("into " + elsewhere);
+        assertThat(outcome.out()).contains("output: " + elsewhere);
         assertThat(elsewhere.resolve(Path.of("data", "manifest.json"))).isRegularFile();
         assertThat(elsewhere.resolve("model")).isDirectoryContaining("glob:**.gguf");
         assertThat(folder.resolve(".starforge")).doesNotExist();

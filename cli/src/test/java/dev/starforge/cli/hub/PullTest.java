@@ -185,7 +185,7 @@ final class PullTest {
     @Test
     void aServerThatAsksForAnHourIsNotWaitedFor() {
         fake.failing(WEIGHTS, FakeHub.status(429, "Retry-After", "3600"));
-        assertRefused("the server says 429", "asks for 3600 s", "the same command resumes");
+        assertRefused("HTTP status 429", "requests a pause of 3600 s", "run the same command again to resume");
     }
 
     @ParameterizedTest
@@ -204,7 +204,7 @@ final class PullTest {
     @ValueSource(ints = {-1000, 1000})
     void anotherLengthThanWasSaidIsRefused(int difference) {
         fake.lyingAbout(WEIGHTS, CONTENT.length + difference);
-        assertRefused(difference < 0 ? "the server sends more" : "given up");
+        assertRefused(difference < 0 ? "the server sends more" : "failed after");
     }
 
     @Test
@@ -218,7 +218,7 @@ final class PullTest {
     @Test
     void picklesAreNeverFetched() {
         fake.with("pytorch_model.bin", "pickle");
-        assertThatThrownBy(() -> pull("*.bin")).hasMessageContaining("pytorch_model.bin: is a pickle");
+        assertThatThrownBy(() -> pull("*.bin")).hasMessageContaining("pytorch_model.bin is a pickle file");
         try (FakeHub only = new FakeHub().with("pytorch_model.bin", "pickle")) {
             Pull pull = pull(Optional.empty(), ProxySelector.of(null), only.endpoint());
             assertThatThrownBy(pull::wanted).hasMessageContaining("the weights are pickle files");

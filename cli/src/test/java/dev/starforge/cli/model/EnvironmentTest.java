@@ -35,12 +35,12 @@ final class EnvironmentTest {
                 Path.of("a"));
         assertThat(environment.unheeded())
                 .satisfiesExactly(
-                        note -> assertThat(note).startsWith("METAL_DEBUG_ERROR_MODE is set: Apple's Metal reads it"),
-                        note -> assertThat(note).startsWith("METAL_DEVICE_WRAPPER_TYPE is set: Apple's Metal reads it"),
+                        note -> assertThat(note).startsWith("METAL_DEBUG_ERROR_MODE is ignored by Starforge"),
+                        note -> assertThat(note).startsWith("METAL_DEVICE_WRAPPER_TYPE is ignored by Starforge"),
                         note -> assertThat(note)
                                 .startsWith("PYTORCH_ENABLE_MPS_FALLBACK")
                                 .contains("--no-fallback"),
-                        note -> assertThat(note).startsWith("PYTORCH_MPS_DEBUG is set and does nothing"),
+                        note -> assertThat(note).startsWith("PYTORCH_MPS_DEBUG is ignored"),
                         note -> assertThat(note).startsWith("PYTORCH_MPS_HIGH_WATERMARK_RATIO"),
                         note -> assertThat(note).contains("--log-level"));
     }
@@ -57,6 +57,6 @@ final class EnvironmentTest {
         String said = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
         assertThat(said)
                 .contains("PYTORCH_MPS_DEBUG is ignored")
-                .contains("METAL_DEBUG_ERROR_MODE is set: Apple's Metal reads it, Starforge does not");
+                .contains("METAL_DEBUG_ERROR_MODE is ignored by Starforge, but read by Metal");
     }
 }
