@@ -193,7 +193,7 @@ public final class RotaryEmbedding {
     }
 
     /** Interpolates slow dimensions, keeps fast ones, and sharpens attention a little (Peng et al. 2023). */
-    record Yarn(float[] table, float magnitude) implements RopeScaling {
+    record Yarn(float[] table, float attentionFactor) implements RopeScaling {
         static Yarn of(JsonConfig config, JsonConfig rope, double theta, int dims) {
             if (!rope.bool("truncate", true)) {
                 throw rope.invalid("truncate", "true, since the other form is not supported");
@@ -237,20 +237,20 @@ public final class RotaryEmbedding {
     }
 
     /** Each frequency has two divisors, one within the original context and one beyond (Ding et al. 2024). */
-    private record LongRope(float[] within, float[] beyond, int context, float magnitude) implements RopeScaling {
+    private record LongRope(float[] within, float[] beyond, int context, float attentionFactor) implements RopeScaling {
         static LongRope of(JsonConfig config, JsonConfig rope, double theta, int dims) {
             int context = rope.size(
                     "original_max_position_embeddings",
                     config.size("original_max_position_embeddings", config.size("max_position_embeddings")));
             double factor = rope.number("factor", (double) config.size("max_position_embeddings") / context);
-            double magnitude = rope.number(
+            double attentionFactor = rope.number(
                     "attention_factor",
                     factor <= 1 ? 1 : Math.sqrt(1 + StrictMath.log(factor) / StrictMath.log(context)));
             return new LongRope(
                     divided(rope, "short_factor", theta, dims),
                     divided(rope, "long_factor", theta, dims),
                     context,
-                    (float) magnitude);
+                    (float) attentionFactor);
         }
 
         private static float[] divided(JsonConfig rope, String key, double theta, int dims) {
