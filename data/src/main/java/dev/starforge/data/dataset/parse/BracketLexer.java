@@ -9,15 +9,15 @@ import java.util.Deque;
 import java.util.List;
 
 /**
- * How deep in brackets each line of a source file begins: a lexer that knows strings, comments and preprocessor lines of
- * the languages that have a grammar, and nothing else of them. It is a hundred times faster than parsing, and tells where
- * a file can be cut so that its parts can be parsed, and remembered, one by one.
+ * Computes the bracket depth at which each line of a source file begins. The lexer knows only strings, comments and
+ * preprocessor lines of the languages with a grammar. It is a hundred times faster than parsing, and shows where a file can
+ * be cut into parts that are parsed and cached separately.
  *
  * <p>The branches of an {@code #if} begin at the same depth, as in ctags: otherwise a function with two heads would never
- * end.
+ * be closed.
  */
 final class BracketLexer {
-    /** The depth of a line that begins within a string, a comment, or a statement that goes on from the line before. */
+    /** The depth of a line that begins within a string, a comment or a continued statement. */
     static final int INSIDE = -1;
 
     private static final int DEEPEST_BRACE = 8;
@@ -35,13 +35,13 @@ final class BracketLexer {
     private final boolean[] directives;
     private final List<Braces> braces = new ArrayList<>();
 
-    /** Where the brackets stand that are open, the innermost first. */
+    /** The positions of the open brackets, the innermost first. */
     private final Deque<Integer> open = new ArrayDeque<>();
 
-    /** How many were open around each template literal that an expression interrupts. */
+    /** The number of open brackets around each template literal that an expression interrupts. */
     private final Deque<Integer> templates = new ArrayDeque<>();
 
-    /** What was open at each {@code #if}. */
+    /** The open brackets at each {@code #if}. */
     private final Deque<List<Integer>> conditions = new ArrayDeque<>();
 
     private int at;
@@ -66,7 +66,7 @@ final class BracketLexer {
         return lexer;
     }
 
-    /** Whether every bracket was closed; otherwise the depths mean little. */
+    /** Returns true if all brackets match; otherwise the depths are unreliable. */
     boolean balanced() {
         return !broken && open.isEmpty();
     }
@@ -75,17 +75,17 @@ final class BracketLexer {
         return lines;
     }
 
-    /** The number of brackets open where a line begins, or {@link #INSIDE}. */
+    /** The number of open brackets at the start of a line, or {@link #INSIDE}. */
     int depth(int number) {
         return depths[number];
     }
 
-    /** Whether a line is one of {@code #if}, {@code #else}, {@code #endif} and the like, and not part of a statement. */
+    /** Returns true if a line is a conditional directive such as {@code #if}, and not part of a statement. */
     boolean isCondition(int number) {
         return directives[number];
     }
 
-    /** The outermost pairs of braces, by their opening. */
+    /** The outermost pairs of braces by opening position. */
     List<Braces> braces() {
         return braces;
     }
@@ -159,7 +159,7 @@ final class BracketLexer {
         }
     }
 
-    /** To just after the next such text, across lines; the rest of the file where there is none. */
+    /** Skips past the next occurrence of a text, across lines, or to the end of the file. */
     private void skipPast(String end) {
         byte[] wanted = end.getBytes(StandardCharsets.ISO_8859_1);
         while (at < text.length && !startsWith(wanted, at)) {
@@ -259,7 +259,7 @@ final class BracketLexer {
         at = Math.min(text.length, at + wanted.length);
     }
 
-    /** A string that its line ends at the latest, unless the line goes on after a backslash. */
+    /** Skips a string, which ends with its line unless a backslash continues the line. */
     private void oneLine(char quote) {
         at++;
         while (at < text.length && text[at] != quote && text[at] != '\n') {
@@ -319,7 +319,7 @@ final class BracketLexer {
         }
     }
 
-    /** A template literal, up to its end or to the next expression in it. */
+    /** Skips a template literal up to its end or to the next expression in it. */
     private void template() {
         while (at < text.length && text[at] != '`') {
             if (text[at] == '$' && next("${")) {
@@ -336,7 +336,7 @@ final class BracketLexer {
         at = Math.min(text.length, at + 1);
     }
 
-    /** Passes over a backslash that ends a line, which goes on in the next; false if this is none. */
+    /** Skips a backslash that continues a line; returns false if there is none. */
     private boolean continued() {
         int end = at + 1 < text.length && text[at + 1] == '\r' ? at + 2 : at + 1;
         if (text[at] != '\\' || end >= text.length || text[end] != '\n') {

@@ -11,16 +11,16 @@ import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Cuts a large source file between its declarations, so that each part can be parsed, and the result remembered, by
- * itself: of the next version of a file of 20,000 lines, only what changed is parsed. Where a file is cut depends on its
- * text alone, so what is found in it does not depend on what was parsed before.
+ * Cuts a large source file between its declarations, so that each part can be parsed and cached separately: of the next
+ * version of a file of 20,000 lines, only the changed parts are parsed. The cuts depend on the text alone, so the result does
+ * not depend on the files parsed before.
  *
  * <p>Cuts are made at blank lines outside of all brackets, and within the bodies of large namespaces, classes and functions.
- * A member of a class is parsed inside an empty class, and a statement inside an empty function, since outside of one they
- * would mean something else. Lines with {@code #if} and the like between declarations belong to no part.
+ * A member of a class is parsed inside an empty class, and a statement inside an empty function, since the grammar would
+ * read them differently elsewhere. Lines with {@code #if} and the like between declarations belong to no part.
  */
 final class TopLevelSplitter {
-    /** Smaller files, and declarations, are parsed whole: that takes a few milliseconds. */
+    /** Smaller files and declarations are parsed whole, which takes a few milliseconds. */
     private static final int WHOLE = 8 << 10;
 
     private static final String MODIFIERS =
@@ -36,23 +36,23 @@ final class TopLevelSplitter {
             "\\s*(?!(?:if|for|while|switch|do|try|return|else)\\b)[^;{}]*\\)(?:[^;{}=]*[\\w)>&*\\]])?\\s*",
             Pattern.DOTALL);
     private static final Pattern COMMENT = Pattern.compile("//[^\\n]*|/\\*.*?\\*/", Pattern.DOTALL);
-    private static final Pattern GOES_ON =
+    private static final Pattern CONTINUATION =
             Pattern.compile("[.)}\\]:?|&=,+*<>-].*|(?:else|catch|finally|while|elif|except)\\b.*", Pattern.DOTALL);
 
     /**
      * A part of a file that can be parsed.
      *
-     * @param prefix what must stand before it to be parsed, such as the head of a class; empty at the top
-     * @param suffix what must stand after it
-     * @param container the number of the part whose first declaration it is inside of, or -1
-     * @param end where the declaration ends of which this is only the head, or -1 for a whole part
+     * @param prefix text parsed before it, such as the head of a class; empty at the top level
+     * @param suffix text parsed after it
+     * @param container the number of the part whose first declaration contains it, or -1
+     * @param end the end of the declaration if this part is only its head, otherwise -1
      */
     record FilePart(int from, int to, String prefix, String suffix, int container, int end) {
         private boolean isHead() {
             return end >= 0;
         }
 
-        /** What is parsed. */
+        /** The text to parse. */
         byte[] text(byte[] content) {
             if (prefix.isEmpty() && suffix.isEmpty()) {
                 return from == 0 && to == content.length ? content : Arrays.copyOfRange(content, from, to);
@@ -65,10 +65,10 @@ final class TopLevelSplitter {
         }
 
         /**
-         * Adds what was found in the text of this part to the declarations of the file.
+         * Adds the declarations of this part to those of the file.
          *
-         * @param outer the declaration that this part is inside of, or -1
-         * @return the declaration that parts of this one are inside of
+         * @param outer the declaration that contains this part, or -1
+         * @return the declaration that contains the parts of this one
          */
         int place(Outline outline, List<Outline.Symbol> symbols, int outer) {
             List<Outline.Symbol> found = outline.symbols();
@@ -102,7 +102,7 @@ final class TopLevelSplitter {
         this.lexer = lexer;
         python = grammar.equals("python");
         c = grammar.equals("c") || grammar.equals("cpp");
-        // elsewhere what is declared anywhere in a function counts, not only its statements
+        // in other languages declarations anywhere in a function count, not only its statements
         functionHead = switch (grammar) {
             case "c", "cpp" -> "void x() {\n";
             case "go" -> "func x() {\n";
@@ -112,7 +112,7 @@ final class TopLevelSplitter {
         lines = lexer.lines();
     }
 
-    /** The parts in their order; one if the file is small, or its brackets do not match. */
+    /** The parts in order; a single one if the file is small or its brackets do not match. */
     static List<FilePart> parts(byte[] text, String grammar) {
         FilePart whole = new FilePart(0, text.length, "", "", -1, -1);
         if (text.length <= WHOLE) {
@@ -171,7 +171,7 @@ final class TopLevelSplitter {
         return true;
     }
 
-    /** Whether a statement may begin here, and does not go on from above. */
+    /** Returns true if a statement may begin here and does not continue the line above. */
     private boolean begins(int line) {
         String content = new String(
                 text,
@@ -181,7 +181,7 @@ final class TopLevelSplitter {
         boolean indented = content.startsWith(" ") || content.startsWith("\t");
         return !content.isBlank()
                 && !(python && indented)
-                && !GOES_ON.matcher(content.stripLeading()).matches();
+                && !CONTINUATION.matcher(content.stripLeading()).matches();
     }
 
     private void part(int from, int to, int depth, String prefix, int container) {
@@ -197,7 +197,7 @@ final class TopLevelSplitter {
         }
     }
 
-    /** Takes a large declaration apart, if it is one that holds others and nothing follows it. */
+    /** Splits a large declaration if it contains others and nothing follows it. */
     private boolean container(int from, int to, int depth, int container) {
         BracketLexer.Braces body = lexer.braces().stream()
                 .filter(braces -> braces.depth() == depth && braces.open() >= from && braces.close() < to)
@@ -223,10 +223,10 @@ final class TopLevelSplitter {
         return true;
     }
 
-    /** What must stand before a part of the body of a declaration; null if it cannot be taken apart. */
+    /** The prefix for parts of a declaration's body; null if it cannot be split. */
     private @Nullable String prefix(String head) {
         Matcher container = CONTAINER.matcher(head);
-        // in C, what has parameters is a function that returns a struct
+        // in C, a struct head with parameters is a function that returns a struct
         if (container.matches() && !(c && head.indexOf('(') >= 0)) {
             return switch (container.group(1)) {
                 case "class", "record" -> "class X {\n";

@@ -1,5 +1,5 @@
 "use strict";
-// The report of a dataset: how much there is, samples of it, where it came from, what was dropped and replaced.
+// The report of a dataset: token counts, samples, their distribution over time, dropped files and redacted values.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const SPLITS = [["train", "Training", ""], ["val", "Validation", "second"], ["test", "Test", "third"]];
@@ -16,16 +16,16 @@ function merged(...path) {
 }
 
 function headline() {
-  const licences = Object.entries(data.licenses).map(([path, licence]) => licence + (path === "." ? "" : ` (${path})`));
+  const licenses = Object.entries(data.licenses).map(([path, license]) => license + (path === "." ? "" : ` (${path})`));
   const left = sum("leakage", "dropped") + sum("leakage", "tombstones"), shared = sum("leakage", "shared_windows");
   const cards = SPLITS.map(([split, name, colour]) => figureCard(name, short(sum("splits", split, "tokens")),
     `tokens in ${count(sum("splits", split, "documents"), "document")} of ${count(sum("splits", split, "commits"), "commit")}`, colour));
-  cards.push(figureCard("Between the splits", "0 leaks",
-    (left ? `${count(left, "training text")} left out for that` : "nothing had to be left out for that")
+  cards.push(figureCard("Leakage between splits", "0 leaks",
+    (left ? `${count(left, "training text")} removed` : "no training text had to be removed")
     + (shared ? `; ${count(shared, "boilerplate window")} shared` : "")));
   return [
     heading(data.name, [`commit ${data.head.slice(0, 12)}`, `${data.tokenizer.family} samples`,
-      `vocabulary of ${short(data.tokenizer.vocabulary)}`, licences.join(", ") || "no licence found"].join(" · ")),
+      `vocabulary of ${short(data.tokenizer.vocabulary)}`, licenses.join(", ") || "no license found"].join(" · ")),
     el("div.grid", {}, ...cards)];
 }
 
@@ -49,7 +49,7 @@ function samples() {
     show(data.samples[split][0], 0);
   };
   tabs.append(...filled.map(([split, name], i) => el("button", {type: "button", onclick: () => open(split, i)}, name)));
-  const key = el("div.key.mono", {}, el("span.learned", {}, "counts in the loss"), el("span.soft", {}, "shown, not learned"),
+  const key = el("div.key.mono", {}, el("span.learned", {}, "counts in the loss"), el("span.soft", {}, "context, not in the loss"),
     el("span.special", {}, "special token"));
   const section = card("w12", "Samples", tabs, el("div.viewer", {}, list, text), key);
   queueMicrotask(() => open(filled[0][0], 0)); // it scrolls to what counts, which needs a place in the page
@@ -73,7 +73,7 @@ function replaced() {
   const rows = Object.keys(rules).sort().flatMap(rule => examples.filter(example => example.rule === rule).slice(0, 3)
     .map((example, i) => [i ? "" : rule, i ? "" : short(rules[rule]), el("span.mono", {}, example.masked),
       example.path ? `${example.path}:${example.line}` : "a commit message"]));
-  return rows.length ? [card("w12", "What was replaced", table(["rule", "times", "for example, masked", "first in"], rows, "left"))] : [];
+  return rows.length ? [card("w12", "Redacted values", table(["rule", "count", "masked example", "first in"], rows, "left"))] : [];
 }
 
 function generations() {
