@@ -7,25 +7,24 @@ import java.util.regex.Pattern;
 import java.util.stream.Stream;
 
 /**
- * How the frozen projections of a model are quantized while they are loaded, for training an adapter on them. What it is
- * for is fidelity: the numbers are those of the format, whoever decodes it, so an adapter fits the same base elsewhere. How
- * a device keeps them is another matter; see {@link #storage}.
+ * How the frozen projections of a QLoRA base are quantized while they are loaded. The values are exactly those of the format, so
+ * an adapter trained here fits the same base in other programs. {@link #storage} is the type in memory.
  *
- * <p>Quantized are the matrices of the blocks, each by itself. Embeddings, norms, biases, the last projection and routers
- * stay, as bitsandbytes and HF have it. What its file has quantized already stays as it is.
+ * <p>The matrices of the transformer blocks are quantized. Embeddings, norms, biases, the LM head and routers are not, as in
+ * bitsandbytes and HF. Weights that the file has quantized stay unchanged.
  */
 public sealed interface Quantization {
     Quantization NONE = new None();
 
-    /** The type that holds the numbers as they are, in rows of whole blocks. */
+    /** Returns the type that stores the quantized values, for rows of whole blocks. */
     DType storage();
 
-    /** The type of a matrix with so many columns: where they are not whole blocks, one that holds the same numbers. */
+    /** Returns the type for a matrix with {@code columns} columns: if they are not whole blocks, one that stores the same values. */
     default DType storage(long columns) {
         return columns % storage().blockElements() == 0 ? storage() : DType.F32;
     }
 
-    /** What {@link #toString} wrote. */
+    /** Parses the result of {@link #toString}. */
     static Quantization parse(String text) {
         Matcher groups = Pattern.compile("int8-(\\d{1,9})").matcher(text);
         if (groups.matches()) {
@@ -41,7 +40,7 @@ public sealed interface Quantization {
         };
     }
 
-    /** As the file has it. */
+    /** No quantization: weights as in the file. */
     record None() implements Quantization {
         @Override
         public DType storage() {
@@ -55,9 +54,9 @@ public sealed interface Quantization {
     }
 
     /**
-     * Blocks of 64 over the flattened matrix, as bitsandbytes has them.
+     * NF4 in blocks of 64 over the flattened matrix, as in bitsandbytes.
      *
-     * @param doubled whether their magnitudes are rounded to eight bits, too
+     * @param doubled whether the absmax values are quantized to 8 bits too (double quantization)
      */
     record Nf4(boolean doubled) implements Quantization {
         @Override
@@ -72,8 +71,8 @@ public sealed interface Quantization {
     }
 
     /**
-     * Signed bytes, one half as a scale to each row and group. A group of 128 has a type of its own; any other, and 128 in rows
-     * that are not whole groups, is so many blocks of Q8_0 with the same scale.
+     * Int8 with an fp16 scale for each row and group. Groups of 128 have their own type. Other groups, and rows that are not whole
+     * groups, are stored as blocks of Q8_0 with equal scales.
      *
      * @param group columns that share a scale
      */

@@ -13,45 +13,44 @@ import java.util.Arrays;
 import java.util.List;
 
 /**
- * x[N, in] -> y[N, out]. Quantization and LoRA swap the projection, never the model that uses it.
+ * A linear layer: x[N, in] -> y[N, out]. Quantization and LoRA replace the projection, never the model that uses it.
  *
- * <p>Every projection begins with the product of x and one matrix, perhaps with a bias: that part can be one operation with
- * those of others, or with what a model does next. What adapters add comes after it, by {@link #update}, so that neither
- * they nor files see what goes together.
+ * <p>Every projection starts with the product of x and one matrix, optionally with a bias. That product can be fused with those
+ * of other projections, or with the operation that follows. {@link #update} then adds the adapters' contribution.
  */
 public sealed interface Projection {
-    /** The matrix [out, in] that x meets first, and after it the bias [out] if there is one. */
+    /** Returns the weight matrix [out, in], followed by the bias [out] if there is one. */
     List<Tensor> operands();
 
-    /** What becomes of y, the product with {@link #operands}. */
+    /** Adds the contribution of adapters to y, the product with {@link #operands}. */
     Tensor update(Ops ops, Tensor x, Tensor y);
 
-    /** The result in type {@code to}. */
+    /** Applies the projection, with a result of type {@code to}. */
     default Tensor apply(Ops ops, Tensor x, DType to) {
         return update(ops, x, products(ops, x, to, this).getFirst());
     }
 
-    /** The result in the type that the run computes in. */
+    /** Applies the projection, with a result of the compute type. */
     default Tensor apply(Ops ops, Tensor x) {
         return apply(ops, x, ops.precision().compute());
     }
 
-    /** The result in float32, as the scores of tokens and of experts are. */
+    /** Applies the projection, with a float32 result, for logits of tokens and experts. */
     default Tensor logits(Ops ops, Tensor x) {
         return apply(ops, x, DType.F32);
     }
 
-    /** fn of the result, in the type that the run computes in. */
+    /** Applies the projection and an activation function. */
     default Tensor activate(Ops ops, Fn fn, Tensor x) {
         return ops.map(fn, apply(ops, x));
     }
 
-    /** A residual and the result, in the type of the residual. */
+    /** Adds the result to a residual, in the type of the residual. */
     default Tensor addTo(Ops ops, Tensor residual, Tensor x) {
         return ops.add(residual, apply(ops, x));
     }
 
-    /** What each makes of the same x, in the type that the run computes in. */
+    /** Applies several projections to the same x, fused if possible. */
     static List<Tensor> applyAll(Ops ops, Tensor x, Projection... projections) {
         List<Tensor> ys = new ArrayList<>(products(ops, x, ops.precision().compute(), projections));
         for (int i = 0; i < projections.length; i++) {
@@ -60,7 +59,7 @@ public sealed interface Projection {
         return ys;
     }
 
-    /** The products that projections begin with: in one operation if all have biases or none has. */
+    /** Computes the products of several projections: in one operation if all have biases or none has. */
     private static List<Tensor> products(Ops ops, Tensor x, DType to, Projection... projections) {
         List<Tensor> weights = new ArrayList<>();
         List<Tensor> biases = new ArrayList<>();
@@ -87,10 +86,10 @@ public sealed interface Projection {
         return ops.linear(op, x, weights, biases);
     }
 
-    /** The matrix [out, in] that {@link #apply} multiplies with in float32, for those who need its parts. */
+    /** Returns the effective weight matrix [out, in] in float32, adapters included. */
     Tensor weight(Ops ops);
 
-    /** x W^T, plus a bias if there is one: the product itself, which nothing is added to. */
+    /** x W^T, plus a bias if there is one. */
     record Linear(Tensor matrix, List<Tensor> bias) implements Projection {
         public Linear {
             bias = List.copyOf(bias);
@@ -144,7 +143,7 @@ public sealed interface Projection {
         }
     }
 
-    /** What another projection gives, plus a bias that is none of its business. */
+    /** Another projection plus a bias. */
     record Biased(Projection base, Tensor bias) implements Projection {
         @Override
         public List<Tensor> operands() {
@@ -162,7 +161,7 @@ public sealed interface Projection {
         }
     }
 
-    /** What another projection gives, plus scale * (x A^T) B^T (Hu et al. 2021); {@code site} is where training drops. */
+    /** Another projection plus scale * (x A^T) B^T (Hu et al. 2021). {@code site} identifies the dropout mask. */
     record LoraLinear(Projection base, Tensor a, Tensor b, float scale, int site) implements Projection {
         @Override
         public List<Tensor> operands() {
@@ -185,8 +184,8 @@ public sealed interface Projection {
     }
 
     /**
-     * What another projection gives, plus what each row's adapter adds to it (see {@link Ops#lora}). {@link LoraLinear} is the
-     * same of one adapter for all rows, which can be trained and has a matrix.
+     * Another projection plus the update of each row's adapter (see {@link Ops#lora}), for multi-LoRA serving. {@link LoraLinear}
+     * has one adapter for all rows, can be trained and has an effective weight matrix.
      *
      * @param a [adapters, rank, in]
      * @param b [adapters, out, rank]
@@ -206,13 +205,13 @@ public sealed interface Projection {
         @Override
         public Tensor weight(Ops ops) {
             throw new TensorException("weight: a projection with a table of " + a.dim(0)
-                    + " adapters has as many matrices, expected one; load the model with one adapter, or merge it");
+                    + " adapters has no single weight matrix; load the model with one adapter, or merge it");
         }
     }
 
     /**
-     * The rows of W + scale * B A brought to the lengths {@code magnitude} (Liu et al. 2024), W being another projection
-     * without bias. Their own lengths count as constants, as PEFT has it: views of a and b are tensors that no tape follows.
+     * DoRA (Liu et al. 2024): the rows of W + scale * B A, normalized and scaled by {@code magnitude}. W is another projection
+     * without bias. The row norms are constants for the backward pass, as in PEFT: the tape does not track views of a and b.
      */
     record DoraLinear(Projection base, Tensor a, Tensor b, Tensor magnitude, float scale, int site)
             implements Projection {

@@ -8,7 +8,7 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.Optional;
 
-/** Looks for a number in a tensor that is not finite, at the speed of reading: such a model computes nothing but NaN. */
+/** Checks that all values of a tensor are finite, at the speed of reading. NaN weights make every output NaN. */
 final class FiniteCheck {
     private static final int PIECE = 1 << 20;
     private static final int F32_EXPONENT = 0x7f80_0000;
@@ -20,9 +20,9 @@ final class FiniteCheck {
     }
 
     /**
-     * Several threads may look at once.
+     * Checks a tensor. Thread-safe.
      *
-     * @throws ModelException that names the tensor and the element
+     * @throws ModelException if a value is not finite; it names the tensor and the element
      */
     void require(String name) {
         long width = source.shape(name).last();

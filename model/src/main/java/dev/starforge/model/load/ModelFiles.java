@@ -40,8 +40,8 @@ import java.util.function.LongConsumer;
 import java.util.stream.Stream;
 
 /**
- * A model's files: a folder as HF lays it out, with {@code config.json} beside {@code model.safetensors} or its shards, or
- * one GGUF file. The architecture comes from the config or the metadata.
+ * The files of a model: a folder in HF format, with {@code config.json} and {@code model.safetensors} or its shards, or one GGUF
+ * file. The architecture comes from the config or the GGUF metadata.
  */
 public final class ModelFiles implements AutoCloseable {
     private final JsonConfig config;
@@ -52,7 +52,7 @@ public final class ModelFiles implements AutoCloseable {
     private final AutoCloseable file;
     private IntConsumer progress = _ -> {};
 
-    /** A tensor as the file has it. */
+    /** A tensor of the file. */
     public record TensorInfo(String name, String dtype, Shape shape, long bytes) {}
 
     private ModelFiles(
@@ -80,7 +80,7 @@ public final class ModelFiles implements AutoCloseable {
         throw new ModelException(path, "expected a folder with config.json and safetensors, or a .gguf file");
     }
 
-    /** No file at all: random weights of a well-known shape, to time a model with. The same arguments give the same weights. */
+    /** Returns a model with random weights and the shapes of a preset, for benchmarks. Equal arguments give equal weights. */
     public static ModelFiles random(String preset, String format) {
         return random(RandomModel.of(preset, format));
     }
@@ -89,14 +89,14 @@ public final class ModelFiles implements AutoCloseable {
         return new ModelFiles(made.config(), made, made, Set.of(), made.tensors(), () -> {});
     }
 
-    /** The shapes that {@link #random} knows. */
+    /** Returns the names of the presets of {@link #random}. */
     public static List<String> presets() {
         return RandomModel.presetNames();
     }
 
     private static ModelFiles folder(Path path) {
         JsonConfig config = JsonConfig.read(path.resolve("config.json"));
-        Architectures.of(config); // refuses one that is not known, before it reads any weights
+        Architectures.of(config); // rejects an unknown architecture before reading weights
         Path generation = path.resolve("generation_config.json");
         Set<Integer> ends =
                 Files.exists(generation) ? JsonConfig.read(generation).integers("eos_token_id") : Set.of();
@@ -118,7 +118,7 @@ public final class ModelFiles implements AutoCloseable {
         }
     }
 
-    /** Several tensors of a file may be one weight. */
+    /** Groups the tensors of pre-quantized weights: several tensors of the file are one weight. */
     private static List<TensorInfo> packed(Safetensors file, PrequantizedSource source) {
         Map<String, TensorInfo> weights = new LinkedHashMap<>();
         for (SafetensorsFile.SafetensorsTensor t : file.tensors().values()) {
@@ -160,18 +160,18 @@ public final class ModelFiles implements AutoCloseable {
     }
 
     /**
-     * The same files as a base to train an adapter on. Loaded as stored, projections are quantized on the way, or stay as
-     * the file has them quantized, and all else has the type that the precision says. Loaded in float32 it is the same
-     * model, decoded. Only one of the two is to be closed.
+     * Returns the same files as a QLoRA base: projections are quantized while they are loaded, or keep the quantized type of the
+     * file; everything else has the type of the precision. Loaded in float32, it is the same model dequantized. Close only one
+     * of the two.
      */
     public ModelFiles quantized(Quantization quantization) {
         return new ModelFiles(
                 config, fileWeights, new QuantizingSource(fileWeights, quantization), eosTokenIds, tensors, file);
     }
 
-    /** Who is told the percentage that is loaded, from now on. */
-    public void onLoadProgress(IntConsumer told) {
-        progress = told;
+    /** Sets a listener for the percentage that is loaded. */
+    public void onLoadProgress(IntConsumer listener) {
+        progress = listener;
     }
 
     /** Loads the model onto the scope's device. */
@@ -179,21 +179,21 @@ public final class ModelFiles implements AutoCloseable {
         return load(scope, precision, Adapter.NONE);
     }
 
-    /** Loads the model with an adapter's updates; every update must find its projection. */
+    /** Loads the model with a LoRA adapter. Fails if an update of the adapter matches no projection. */
     public Model load(Scope scope, Precision precision, LoraAdapter adapter) {
         Model model = load(scope, precision, adapter.updates());
         adapter.requireAllUsed();
         return model;
     }
 
-    /** Loads the model with room for adapters that come and go; the table's targets must be among its projections. */
+    /** Loads the model with an adapter table for multi-LoRA serving. Fails if a target of the table matches no projection. */
     public Model load(Scope scope, Precision precision, AdapterTable table) {
         Model model = load(scope, precision, table.updates());
         table.requireFound();
         return model;
     }
 
-    /** Loads the model so that all of it can be trained; its weights are added to {@code parameters}. */
+    /** Loads the model for full training and adds its weights to {@code parameters}. */
     public Model load(Scope scope, Precision precision, List<Parameter> parameters) {
         WeightLoader loading = new WeightLoader(weights, scope, precision, Adapter.NONE);
         Model model = Architectures.build(config, loading);
@@ -213,7 +213,7 @@ public final class ModelFiles implements AutoCloseable {
         return Architectures.build(config, new WeightLoader(weights, scope, precision, adapter, loaded));
     }
 
-    /** What the file's tensors take that are not mapped. */
+    /** Returns the bytes of each tensor that is copied, not memory-mapped. */
     private List<Long> copied(Device device) {
         return tensors.stream()
                 .filter(tensor -> !isMapped(tensor, device))
@@ -228,7 +228,7 @@ public final class ModelFiles implements AutoCloseable {
                         .anyMatch(type -> type.name().equals(tensor.dtype));
     }
 
-    /** What the model's tensors will take, found by building it of shapes alone. */
+    /** Returns the bytes of each weight, from building the model with shapes only. */
     private List<Long> sizes(Scope scope, Precision precision) {
         Scope shapes = new NullOps(Device.of(scope), precision, Fallback.QUIET).scope();
         WeightLoader planned = new WeightLoader(weights, shapes, precision, Adapter.NONE);
@@ -237,9 +237,9 @@ public final class ModelFiles implements AutoCloseable {
     }
 
     /**
-     * Reads every weight of the model once.
+     * Reads every weight of the model once and checks it for NaN and infinity.
      *
-     * @throws ModelException that names a tensor with a number that is not finite
+     * @throws ModelException if a weight is not finite; it names the tensor
      */
     public void requireFinite(Device like) {
         Scope shapes = new NullOps(like, Precision.FLOAT32, Fallback.QUIET).scope();
@@ -250,7 +250,7 @@ public final class ModelFiles implements AutoCloseable {
                 .forEach(check::require);
     }
 
-    /** The config, and the types of what the file has quantized. */
+    /** Returns the config with the quantized types of the file. */
     public ModelSpec spec() {
         return new ModelSpec(config, fileWeights::storedType, quantizedTypes());
     }
@@ -259,7 +259,7 @@ public final class ModelFiles implements AutoCloseable {
         return config;
     }
 
-    /** The quantized types among the tensors of the file; none if nothing in it is quantized. */
+    /** Returns the quantized types of the file's tensors. */
     private Set<DType> quantizedTypes() {
         Set<DType> types = EnumSet.noneOf(DType.class);
         for (DType type : DType.values()) {
@@ -270,12 +270,12 @@ public final class ModelFiles implements AutoCloseable {
         return types;
     }
 
-    /** What models are loaded from. */
+    /** Returns the weights as they are loaded, quantized for a QLoRA base. */
     public WeightSource weights() {
         return weights;
     }
 
-    /** What the file holds, by name. */
+    /** Returns the weights as the file stores them. */
     public WeightSource fileWeights() {
         return fileWeights;
     }
@@ -292,17 +292,17 @@ public final class ModelFiles implements AutoCloseable {
         return config.string("model_type");
     }
 
-    /** The tokens that end a text, of which a model may have several. */
+    /** Returns the ids of the EOS tokens; a model may have several. */
     public Set<Integer> eosTokenIds() {
         return eosTokenIds;
     }
 
-    /** What errors name: the file, or the folder's config. */
+    /** Returns the path that error messages name: the file, or the config of the folder. */
     public Path path() {
         return config.path();
     }
 
-    /** What the file holds. */
+    /** Returns the tensors of the file. */
     public List<TensorInfo> tensors() {
         return tensors;
     }

@@ -34,8 +34,8 @@ import tools.jackson.databind.json.JsonMapper;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
- * A model's {@code config.json} without its weights: enough to plan one that is not here, and to draw the weights of a new
- * one. What tensors there are is what the architecture asks for while it is built.
+ * The {@code config.json} of a model without its weights, to plan memory and to initialize a new model. The tensors are those
+ * that the architecture requests while it is built, as on PyTorch's meta device.
  */
 public final class ModelSpec {
     private static final double DEVIATION = 0.02;
@@ -44,7 +44,7 @@ public final class ModelSpec {
     private final Function<String, Optional<DType>> types;
     private final Set<DType> quantized;
 
-    /** Of a file that has tensors of these types, {@code quantized} being the quantized ones among them. */
+    /** Creates the spec of a file with tensors of these types. */
     ModelSpec(JsonConfig config, Function<String, Optional<DType>> types, Set<DType> quantized) {
         this.config = config;
         this.types = types;
@@ -59,12 +59,12 @@ public final class ModelSpec {
         return new ModelSpec(JsonConfig.read(file));
     }
 
-    /** The quantized types that the model's file has; none where it is not quantized, or not here. */
+    /** Returns the quantized types of the model's file; empty if it is not quantized or there is no file. */
     public Set<DType> quantized() {
         return quantized;
     }
 
-    /** From the text of a config. */
+    /** Parses a config. */
     public static ModelSpec of(String name, String json) {
         return new ModelSpec(JsonConfig.of(Path.of(name), new JsonMapper().readTree(json)));
     }
@@ -73,7 +73,7 @@ public final class ModelSpec {
         return config.string("model_type");
     }
 
-    /** The model on a device that holds no values; its weights are added to {@code parameters}. */
+    /** Builds the model on a device without values and adds its weights to {@code parameters}. */
     public Model plan(Scope scope, Precision precision, List<Parameter> parameters) {
         WeightLoader weights = new WeightLoader(new ShapeRecorder(scope), scope, precision, Adapter.NONE);
         Model model = Architectures.build(config, weights);
@@ -81,7 +81,7 @@ public final class ModelSpec {
         return model;
     }
 
-    /** The model as a base with an adapter, see {@link ModelFiles#quantized}, on a device that holds no values. */
+    /** Builds the model as a quantized base with an adapter on a device without values; see {@link ModelFiles#quantized}. */
     public Model plan(Scope scope, Precision precision, Quantization quantization, LoraAdapter adapter) {
         WeightSource base = new QuantizingSource(new ShapeRecorder(scope), quantization);
         Model model = Architectures.build(config, new WeightLoader(base, scope, precision, adapter.updates()));
@@ -89,7 +89,7 @@ public final class ModelSpec {
         return model;
     }
 
-    /** Every tensor of the model by name, found on a device that holds no values. */
+    /** Returns the shape of every tensor of the model. {@code scope} is on a device without values. */
     public Map<String, Shape> tensors(Scope scope) {
         ShapeRecorder shapes = new ShapeRecorder(scope);
         Architectures.build(config, new WeightLoader(shapes, scope, Precision.FLOAT32, Adapter.NONE));
@@ -97,9 +97,9 @@ public final class ModelSpec {
     }
 
     /**
-     * Writes a new model: matrices from a normal distribution of deviation 0.02, smaller by the square root of twice the
-     * layers where they end a residual branch (Radford et al. 2019), norms one, biases zero. {@code scope} is on a device
-     * that holds no values.
+     * Writes a newly initialized model: matrices from a normal distribution with standard deviation 0.02, divided by the square
+     * root of twice the number of layers for the last projection of a residual branch (Radford et al. 2019); norms 1; biases 0.
+     * {@code scope} is on a device without values.
      */
     public void initialize(Path folder, long seed, Scope scope) {
         double residual = DEVIATION / Math.sqrt(2.0 * config.size("num_hidden_layers"));
@@ -125,8 +125,8 @@ public final class ModelSpec {
     }
 
     /**
-     * A model like this one with fewer layers and random weights, quantized as a base would be: to time some of it without
-     * its file. {@code scope} is on a device that holds no values.
+     * Returns a model with these shapes, fewer layers and random weights, quantized like a QLoRA base, for benchmarks without the
+     * model file. {@code scope} is on a device without values.
      */
     public ModelFiles random(int layers, Quantization quantization, Scope scope) {
         ObjectNode node = (ObjectNode) new JsonMapper().readTree(config.json());
@@ -142,7 +142,7 @@ public final class ModelSpec {
         return config.size("num_hidden_layers");
     }
 
-    /** Agrees to every tensor and remembers it; has no values. */
+    /** A weight source without values that records the tensors that are requested. */
     private final class ShapeRecorder implements WeightSource {
         private final Map<String, Shape> asked = new LinkedHashMap<>();
 

@@ -26,10 +26,10 @@ import tools.jackson.databind.node.JsonNodeFactory;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
- * Weights of a well-known shape made up on the spot, so that a model can be timed without its file: speed depends on shapes
- * and types, not on values. A few rows of each type and width are drawn and encoded; every row of a matrix is one of them,
- * rotated by a number of blocks of its own, so a gigabyte is made at the speed of copying and no two neighbours are alike.
- * The same preset and format always give the same weights. The text such a model writes is noise.
+ * Random weights with the shapes of a published model, for benchmarks without the model file: speed depends on shapes and types,
+ * not on values. A few rows of each type and width are generated and encoded. Every row of a matrix is one of them, rotated by a
+ * row-dependent number of blocks, so weights are generated at copy speed and adjacent rows differ. The same preset and format
+ * always give the same weights. Generated text is noise.
  */
 final class RandomModel implements WeightSource {
     private static final int DRAWN = 16;
