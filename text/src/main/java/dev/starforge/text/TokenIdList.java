@@ -2,7 +2,7 @@ package dev.starforge.text;
 
 import java.util.Arrays;
 
-/** A growing list of ids without boxing; what {@link Tokenizer#encode(String, boolean, TokenBuffer)} appends to. */
+/** A growable list of token ids without boxing. */
 public final class TokenIdList {
     private int[] ids = new int[64];
     private int size;

@@ -33,7 +33,7 @@ function rows() {
 function prompts() {
   if (!data.prompts?.length) return [];
   const verdict = ({parses}) => parses === null ? "no grammar to ask" : parses ? "parses" : "does not parse";
-  return [el("section.card.w12.samples", {}, el("h2", {}, "Prompts, and how the models go on"), ...data.prompts.flatMap(prompt => [
+  return [el("section.card.w12.samples", {}, el("h2", {}, "Completions of prompts by each model"), ...data.prompts.flatMap(prompt => [
     el("h3", {}, prompt.language), el("pre.sunk.soft", {}, prompt.prompt),
     el("div.pair", {}, ...["base", "tuned"].filter(name => prompt[name]).map(name =>
       el("div", {}, el("h3", {}, `${name}: ${verdict(prompt[name])}`), el("pre.sunk", {}, prompt[name].text))))]))];

@@ -94,7 +94,7 @@ function runSamples(samples) {
   const blocks = samples.flatMap(sample => [el("h3", {}, "Held-out text"), el("pre.sunk.soft", {}, sample.prompt),
     el("div.pair", {}, ...["before", "after"].filter(when => when in sample).map(when =>
       el("div", {}, el("h3", {}, when + " training"), el("pre.sunk", {}, sample[when]))))]);
-  return [el("section.card.w12.samples", {}, el("h2", {}, "Samples: how held-out text goes on"), ...blocks)];
+  return [el("section.card.w12.samples", {}, el("h2", {}, "Samples: completions of held-out text"), ...blocks)];
 }
 
 function runCharts(charts, steps, evaluations) {
