@@ -147,7 +147,7 @@ final class DeploymentTest {
                         "NVIDIA-SMI has failed because it couldn't communicate with the driver\n"),
                 CPU_ALONE);
         assertThat(none.kind()).isEqualTo(DeviceKind.CPU);
-        assertThat(none.rejected()).hasSize(2).allMatch(each -> each.endsWith("expected NVIDIA's driver"));
+        assertThat(none.rejected()).hasSize(2).allMatch(each -> each.endsWith("install NVIDIA's driver"));
     }
 
     @Test
