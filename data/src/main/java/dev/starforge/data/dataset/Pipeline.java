@@ -265,7 +265,8 @@ final class Pipeline implements AutoCloseable {
                 && tokenizer.size() < wanted.vocabularySize()) {
             runner.message(String.format(
                     Locale.ROOT,
-                    "The tokenizer has %,d tokens instead of %,d: no further pair of tokens occurs twice in the training files.",
+                    "The tokenizer has %,d tokens instead of %,d: no further pair of tokens occurs twice in the"
+                            + " training files.",
                     tokenizer.size(),
                     wanted.vocabularySize()));
         }
