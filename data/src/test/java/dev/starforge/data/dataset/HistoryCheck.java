@@ -23,8 +23,6 @@ import tools.jackson.databind.json.JsonMapper;
 /**
  * Compares a {@code commits.jsonl} with git: all numbers of added and removed lines, and for random files whether
  * {@code git apply} of the patch gives the new blob.
- *
- * <p>{@code HistoryCheck REPOSITORY COMMITS.JSONL PATCHES SEED} prints what it found, and fails if anything differs.
  */
 public final class HistoryCheck {
     private static final JsonMapper JSON = new JsonMapper();
@@ -45,19 +43,6 @@ public final class HistoryCheck {
     private HistoryCheck(Path repository, long seed) {
         this.repository = repository;
         random = new Random(seed);
-    }
-
-    public static void main(String[] args) throws IOException, InterruptedException {
-        Result result = check(Path.of(args[0]), Path.of(args[1]), Integer.parseInt(args[2]), Long.parseLong(args[3]));
-        System.out.printf(
-                "%d commits, %d files: %d differ from git's numbers; %d patches applied, %d wrong%n",
-                result.commits, result.files, result.differences.size(), result.patches, result.wrong.size());
-        Stream.concat(result.differences.stream(), result.wrong.stream())
-                .limit(10)
-                .forEach(System.out::println);
-        if (result.commits == 0 || !result.differences.isEmpty() || !result.wrong.isEmpty()) {
-            System.exit(1);
-        }
     }
 
     /** Compares all numbers and applies {@code patches} random patches. */
