@@ -50,6 +50,7 @@ final class MatMul implements Product {
     private static final VectorSpecies<Short> SHORTS = View.SHORTS;
     private static final int W = Lanes.WIDTH;
     private static final int PANEL = Tile.PANEL;
+    private static final Tile.Strides STRIDES = new Tile.Strides(STRIDE, 1, PANEL, CHAINS, PANEL);
 
     private final long m;
     private final long n;
@@ -249,7 +250,7 @@ final class MatMul implements Product {
                     continue;
                 }
                 for (int row = 0; row < rows; row += Tile.WIDE_ROWS, to += Tile.WIDE_ROWS * PANEL) {
-                    Tile.wide(s, at + row * STRIDE, STRIDE, 1, v, PANEL, block, CHAINS, to, PANEL);
+                    Tile.wide(s, at + row * STRIDE, v, block, to, STRIDES);
                 }
             }
         }

@@ -23,6 +23,7 @@ final class PanelTile {
 
     private static final int ROWS = Panels.ROWS;
     private static final int HALF = ROWS / 2;
+    private static final Tile.Strides STRIDES = new Tile.Strides(1, TOKENS, ROWS, 1, ROWS);
     private static final int SCALES = Short.BYTES * ROWS; // bytes before the codes of a block of Q8_0
     private static final VectorSpecies<Float> FLOATS = Lanes.SPECIES;
     private static final VectorSpecies<Integer> INTS = FLOATS.withLanes(int.class);
@@ -36,8 +37,8 @@ final class PanelTile {
             if (W == 16) {
                 broad(s, x, w, depth, y);
             } else {
-                Tile.wide(s, x, 1, TOKENS, w + part, ROWS, depth, 1, y + part, ROWS);
-                Tile.wide(s, x + 6, 1, TOKENS, w + part, ROWS, depth, 1, y + part + 6 * ROWS, ROWS);
+                Tile.wide(s, x, w + part, depth, y + part, STRIDES);
+                Tile.wide(s, x + 6, w + part, depth, y + part + 6 * ROWS, STRIDES);
             }
         }
     }

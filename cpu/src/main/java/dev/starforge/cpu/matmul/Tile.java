@@ -26,12 +26,27 @@ public final class Tile {
     private Tile() {}
 
     /**
+     * The strides of a wide tile and its number of chains, constant for each kind of product.
+     *
+     * @param row from one row of u to the next
+     * @param k from one element of a row of u to the next
+     * @param v from one row of v to the next
+     * @param chains terms k are summed in this number of chains
+     * @param c from one row of c to the next
+     */
+    record Strides(int row, int k, int v, int chains, int c) {}
+
+    /**
      * c[r][lane] += the chains over k of u[r][k] * v[k][lane], one after the other, for 6 rows and two vectors of lanes: the
      * tile for matrices, which runs at the speed of the multipliers. Term k belongs to chain k mod {@code chains}; v holds
      * the terms of a chain together, chain after chain.
      */
-    static void wide(
-            float[] s, int u, int rowStep, int kStep, int v, int vStep, int depth, int chains, int c, int cStep) {
+    static void wide(float[] s, int u, int v, int depth, int c, Strides strides) {
+        int rowStep = strides.row;
+        int kStep = strides.k;
+        int vStep = strides.v;
+        int chains = strides.chains;
+        int cStep = strides.c;
         int u1 = u + rowStep;
         int u2 = u1 + rowStep;
         int u3 = u2 + rowStep;
