@@ -187,7 +187,7 @@ public final class SafetensorsFolder implements Safetensors {
     public static void write(Path folder, List<SafetensorsFile.SafetensorsData> entries, long shardBytes) {
         for (String taken : List.of(SINGLE, INDEX)) {
             if (Files.exists(folder.resolve(taken), LinkOption.NOFOLLOW_LINKS)) {
-                throw new ModelException(folder.resolve(taken), "is there already");
+                throw new ModelException(folder.resolve(taken), "already exists");
             }
         }
         List<List<SafetensorsFile.SafetensorsData>> shards = split(entries, shardBytes);

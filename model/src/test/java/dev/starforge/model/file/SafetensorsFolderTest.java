@@ -82,7 +82,7 @@ final class SafetensorsFolderTest {
         SafetensorsFolder.write(folder, entries(), 1000);
         assertThatThrownBy(() -> SafetensorsFolder.write(folder, entries(), 12))
                 .isInstanceOf(ModelException.class)
-                .hasMessageContaining("is there already");
+                .hasMessageContaining("already exists");
     }
 
     @ParameterizedTest
