@@ -133,7 +133,7 @@ final class BenchCommandTest {
                 "bench --random tiny --prompt-tokens 500 --gen-tokens 13 | 2 | 513 tokens exceed | context length of"
                         + " the model, 512",
                 "bench --random tiny --prompt-tokens 8 --depth 510 --gen-tokens 3 | 2 | 513 tokens exceed | context"
-                        + " length of 512",
+                        + " length of the model, 512",
                 "bench --random tiny --train 1x8 --prompt-tokens 8 | 2 | --prompt-tokens: not supported with --train |"
                         + " --train",
                 "bench --random tiny --train 1x8 --gen-tokens 8 | 2 | --gen-tokens: not supported with --train |"

@@ -218,7 +218,7 @@ final class DatasetCommandTest {
         assertThat(outcome.code()).as(outcome.err()).isZero();
         assertThat(outcome.err())
                 .contains("shallow is a shallow clone, so its older commits are missing; `git fetch --unshallow`")
-                .containsPattern("The tokenizer has \\d+ tokens, not 8,192: in the training files no two neighbouring");
+                .containsPattern("The tokenizer has \\d+ tokens instead of 8,192: no further pair of tokens");
         CommandOutcome whole =
                 run("dataset", "--repo", repository().toString(), "--out", out() + "2", "--tokenizer", "train:290");
         assertThat(whole.err()).doesNotContain("shallow clone").doesNotContain("The tokenizer has");
@@ -249,7 +249,7 @@ final class DatasetCommandTest {
                         Path.of(System.getProperty("java.home"), "bin", "java").toString(),
                         "-cp",
                         System.getProperty("java.class.path"),
-                        "dev.starforge.cli.command.RootCommand",
+                        "dev.starforge.cli.Main",
                         "dataset",
                         "--repo",
                         repository().toString(),
@@ -309,7 +309,7 @@ final class DatasetCommandTest {
                 "-XX:-UsePerfData",
                 "-cp",
                 System.getProperty("java.class.path"),
-                "dev.starforge.cli.command.RootCommand"));
+                "dev.starforge.cli.Main"));
         command.addAll(List.of(args));
         Path err = folder.resolve("err");
         Process process = new ProcessBuilder(command)

@@ -58,7 +58,7 @@ final class ResumeTest {
                 "-Xmx256m",
                 "-cp",
                 System.getProperty("java.class.path"),
-                "dev.starforge.cli.command.RootCommand",
+                "dev.starforge.cli.Main",
                 "train",
                 "--device",
                 "cpu",

@@ -83,8 +83,8 @@ final class TrainCommandTest {
                 .containsPattern("\\S+ on .+, [\\d,]+ parameters trained")
                 .containsPattern("parameters trained, [1-9]\\d?\\.\\d\\d % of all")
                 .containsPattern("step 25/25 .* tokens/s  \\d+\\.\\d\\d steps/s ")
-                .containsPattern("loading took \\d+\\.\\d\\d s; (training|evaluation) begins")
-                .containsPattern("training took \\d+\\.\\d\\d s; evaluation begins")
+                .containsPattern("loading took \\d+\\.\\d\\d s; starting (training|evaluation)")
+                .containsPattern("training took \\d+\\.\\d\\d s; starting evaluation")
                 .containsPattern("evaluation took \\d+\\.\\d\\d s")
                 .contains("done: ");
 
