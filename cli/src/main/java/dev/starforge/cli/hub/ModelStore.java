@@ -9,6 +9,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.stream.Stream;
 
@@ -168,7 +169,8 @@ public record ModelStore(Path root, List<Path> caches) {
         } catch (IOException failure) {
             throw new HubException(folder + ": cannot be read: " + ErrorMessage.of(failure), failure);
         } catch (UncheckedIOException failure) {
-            throw new HubException(folder + ": cannot be read: " + ErrorMessage.of(failure.getCause()), failure);
+            IOException cause = Objects.requireNonNull(failure.getCause());
+            throw new HubException(folder + ": cannot be read: " + ErrorMessage.of(cause), failure);
         }
     }
 

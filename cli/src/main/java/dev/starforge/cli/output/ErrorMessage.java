@@ -6,7 +6,6 @@ import java.net.UnknownHostException;
 import java.nio.file.AccessDeniedException;
 import java.nio.file.DirectoryNotEmptyException;
 import java.nio.file.FileAlreadyExistsException;
-import java.nio.file.FileSystemException;
 import java.nio.file.NoSuchFileException;
 
 /** Messages of I/O errors. Many JDK exceptions have only a file or host name as their message; the type has the reason. */
@@ -20,7 +19,6 @@ public final class ErrorMessage {
             case AccessDeniedException denied -> denied.getFile() + ": permission denied";
             case FileAlreadyExistsException existing -> existing.getFile() + " already exists";
             case DirectoryNotEmptyException folder -> folder.getFile() + ": folder is not empty";
-            case FileSystemException file -> file.getMessage();
             case UnknownHostException host -> "unknown host " + host.getMessage();
             case EOFException _ -> "unexpected end of file";
             default ->
