@@ -291,7 +291,8 @@ final class Magnitudes {
         return sumAnd(layerNorm(new HostTensor[] {results[0], a.w(), a.b()}, after(results)), in);
     }
 
-    private static double[][] attentionGrad(Fused.AttentionGrad op, AttentionGradInputs<HostTensor> in, HostTensor[] results) {
+    private static double[][] attentionGrad(
+            Fused.AttentionGrad op, AttentionGradInputs<HostTensor> in, HostTensor[] results) {
         return new Attend(op.scale(), op.window(), op.block(), in.forward()).gradient(in.lse(), in.dy(), results);
     }
 

@@ -174,7 +174,8 @@ final class Tolerances {
      * The same against the expansion of attention's gradient. That is given y as it was stored, which an expansion computes
      * anew: what y lost when it was rounded to 16 bits is no error of either.
      */
-    static double[][] expansionErrors(Device reference, Fused.AttentionGrad op, HostTensor[] in, HostTensor[] expected) {
+    static double[][] expansionErrors(
+            Device reference, Fused.AttentionGrad op, HostTensor[] in, HostTensor[] expected) {
         Bound bound = bound(op, OpRunner.specs(in));
         double stored = rounding(AttentionGradInputs.of(in).y().spec().dtype()) / U;
         Bound wider = new Bound(bound.roundings + stored, bound.summed, bound.reason);

@@ -119,7 +119,8 @@ final class AdapterTableTest {
     private Path drawn(Served served, long seed, int rank, float bound, boolean dora, List<String> targets)
             throws IOException {
         LoraConfig settings = new LoraConfig(rank, 2 * rank, 0, targets, false, false, dora);
-        return RandomAdapter.write(folder.resolve("drawn-" + seed), served.golden, served.device, seed, bound, settings);
+        return RandomAdapter.write(
+                folder.resolve("drawn-" + seed), served.golden, served.device, seed, bound, settings);
     }
 
     private static List<String> targets(String name) {

@@ -238,7 +238,8 @@ final class SampleTest {
                         device,
                         new Decoding.Sample(0),
                         HostTensor.of(Spec.f32(n, v), i -> logits[first + i % v]),
-                        HostTensor.of(Spec.f32(n, SamplerSetting.COUNT), i -> sampling.toRow()[i % SamplerSetting.COUNT]),
+                        HostTensor.of(
+                                Spec.f32(n, SamplerSetting.COUNT), i -> sampling.toRow()[i % SamplerSetting.COUNT]),
                         HostTensor.of(Spec.i32(n, 3), i -> i % 3 == 0 ? sampling.seed() : i % 3 == 1 ? 0 : i / 3),
                         HostTensor.of(Spec.i32(n), i -> i),
                         HostTensor.of(Spec.i32(n, v), i -> contains(prompt, i % v) ? 0 : Decoding.NEVER),

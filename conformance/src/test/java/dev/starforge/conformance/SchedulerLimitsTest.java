@@ -65,7 +65,8 @@ final class SchedulerLimitsTest {
             }
             server.device.resume();
             for (int i = 0; i < 8; i++) {
-                SingleSequenceRun.Generated said = alone.say(text(i, 8 + i), 40 + i % 5, i % 2 == 0 ? SamplingParams.GREEDY : drawn);
+                SingleSequenceRun.Generated said =
+                        alone.say(text(i, 8 + i), 40 + i % 5, i % 2 == 0 ? SamplingParams.GREEDY : drawn);
                 assertThat(all.get(i).finished()).as("request %d", i).isEqualTo(said.ids());
             }
             server.idle(setup);

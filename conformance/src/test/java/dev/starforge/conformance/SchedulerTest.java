@@ -7,7 +7,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
 
 import dev.starforge.conformance.TinyServer.Setup;
-import dev.starforge.text.tokenizer.HealedPrompt;
 import dev.starforge.model.generate.Engine;
 import dev.starforge.model.generate.SamplingParams;
 import dev.starforge.model.generate.StopReason;
@@ -15,6 +14,7 @@ import dev.starforge.serve.engine.EngineStatus;
 import dev.starforge.serve.engine.FinishReason;
 import dev.starforge.serve.engine.GenerationRequest;
 import dev.starforge.serve.engine.StopConditions;
+import dev.starforge.text.tokenizer.HealedPrompt;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;

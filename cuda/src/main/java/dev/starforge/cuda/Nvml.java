@@ -84,7 +84,8 @@ final class Nvml {
             boolean rated = nvmlDeviceGetUtilizationRates(device, rates) == SUCCESS;
             boolean measured = nvmlDeviceGetMemoryInfo(device, memory) == SUCCESS;
             return new Usage(
-                    rated ? rates.get(JAVA_INT, UTILIZATION_GPU) / 100.0 : -1, measured ? memory.get(JAVA_LONG, MEMORY_USED) : -1);
+                    rated ? rates.get(JAVA_INT, UTILIZATION_GPU) / 100.0 : -1,
+                    measured ? memory.get(JAVA_LONG, MEMORY_USED) : -1);
         }
     }
 

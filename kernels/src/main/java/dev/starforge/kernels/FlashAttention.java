@@ -132,9 +132,12 @@ final class FlashAttention {
     private Split split(Fused.Attention op, Tensor... in) {
         long tokens = in[0].dim(0);
         long heads = in[0].dim(1);
-        long groupsAvailable = Math.max(1, launcher.multiprocessors() / (tokens * in[1].dim(1))); // of which each has room for one
+        long groupsAvailable =
+                Math.max(1, launcher.multiprocessors() / (tokens * in[1].dim(1))); // of which each has room for one
         long wanted = Math.clamp(
-                KernelCall.groups(AttentionInputs.of(in).tables().dim(1) * op.block(), KEYS_PER_GROUP_STEP), 1, Math.min(groupsAvailable, MAX_SPLITS));
+                KernelCall.groups(AttentionInputs.of(in).tables().dim(1) * op.block(), KEYS_PER_GROUP_STEP),
+                1,
+                Math.min(groupsAvailable, MAX_SPLITS));
         boolean clustered = launcher.supportsClusters() && wanted < MAX_SPLITS;
         long splits = clustered ? Math.min(MAX_CLUSTER_SIZE, Long.highestOneBit(groupsAvailable)) : wanted;
         Scope scratch = launcher.scratch();
@@ -249,15 +252,18 @@ final class FlashAttention {
         scratch.mark();
         Tensor delta = scratch.allocate(g.lse().spec());
         boolean warpgroups = usesWarpgroups(in);
-        KernelCall queries = new KernelCall(launcher, warpgroups ? Kernel.FLASH_GRAD_QUERY_SM90 : Kernel.FLASH_GRAD_QUERY)
+        KernelCall queries = new KernelCall(
+                        launcher, warpgroups ? Kernel.FLASH_GRAD_QUERY_SM90 : Kernel.FLASH_GRAD_QUERY)
                 .define("D_HEAD", d)
                 .tensors(in)
                 .tensors(gradients.dq(), delta)
                 .i32(in[0].dim(0));
-        shapeArguments(queries, forward, in).groups(in[0].dim(1), in[0].dim(0) / QUERIES_PER_GROUP + tables.dim(0) + 1, 1);
+        shapeArguments(queries, forward, in)
+                .groups(in[0].dim(1), in[0].dim(0) / QUERIES_PER_GROUP + tables.dim(0) + 1, 1);
         Tensor partials = scratch.allocate(partialsSpec(op.block(), specs(in)));
         launcher.zero(partials);
-        KernelCall keys = new KernelCall(launcher, warpgroups ? Kernel.FLASH_GRAD_KEY_VALUE_SM90 : Kernel.FLASH_GRAD_KEY_VALUE)
+        KernelCall keys = new KernelCall(
+                        launcher, warpgroups ? Kernel.FLASH_GRAD_KEY_VALUE_SM90 : Kernel.FLASH_GRAD_KEY_VALUE)
                 .define("D_HEAD", d)
                 .tensors(Arrays.copyOf(in, 6))
                 .tensors(g.lse(), g.dy(), delta, partials)

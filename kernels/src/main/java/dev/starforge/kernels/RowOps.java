@@ -187,7 +187,9 @@ final class RowOps {
                         .allMatch(KernelCall::aligned);
         int at = vectorized ? 4 : 1;
         KernelCall call = new KernelCall(launcher, Kernel.LAYER_NORM_GRAD)
-                .define("CHANNELS_PER_THREAD", at * channelsPerThread(KernelCall.groups(shape.last(), (long) at * Launch.GROUP)));
+                .define(
+                        "CHANNELS_PER_THREAD",
+                        at * channelsPerThread(KernelCall.groups(shape.last(), (long) at * Launch.GROUP)));
         (vectorized ? call.define("VECTORIZED", 1) : call)
                 .tensors(in.x(), in.w(), in.mean(), in.rstd(), in.dy(), out[0])
                 .tensors(partials)

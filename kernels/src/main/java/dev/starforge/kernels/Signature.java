@@ -32,7 +32,8 @@ record Signature(Kernel kernel, List<Parameter> parameters, boolean dependentLau
     }
 
     private static Signature read(Kernel kernel) {
-        Pattern definition = Pattern.compile("(?s)^KERNEL\\(" + kernel.symbol() + ",\\s+(.*?)\\) \\{$", Pattern.MULTILINE);
+        Pattern definition =
+                Pattern.compile("(?s)^KERNEL\\(" + kernel.symbol() + ",\\s+(.*?)\\) \\{$", Pattern.MULTILINE);
         String source = Variant.source(kernel.file());
         Matcher found = definition.matcher(source);
         if (!found.find()) {

@@ -120,7 +120,7 @@ final class ToolsTest {
             int status = fixture.post(
                             "/v1/chat/completions",
                             "{'messages':[{'role':'user','content':'x'},{'role':'assistant','content':null,'tool_calls':[{'id':'c','type':"
-                                + "'function','function':{'name':'look','arguments':'{}'}}]},{'role':'tool','tool_call_id':'c','content':'42'}]}")
+                                    + "'function','function':{'name':'look','arguments':'{}'}}]},{'role':'tool','tool_call_id':'c','content':'42'}]}")
                     .status();
             assertThat(status).isEqualTo(200);
         }

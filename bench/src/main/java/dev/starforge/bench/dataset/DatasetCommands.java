@@ -20,9 +20,9 @@ public final class DatasetCommands {
                         + " with a warm cache.",
                 "",
                 "`read` is the part that git log does too: from the objects to commits.jsonl, without and with the"
-                    + " start of the program, as --json reports it. `clock` is wall time until the chunks stage"
-                    + " begins. `all` is the whole command, with functions, duplicates, tokens and checks. CPU is user"
-                    + " and system time.",
+                        + " start of the program, as --json reports it. `clock` is wall time until the chunks stage"
+                        + " begins. `all` is the whole command, with functions, duplicates, tokens and checks. CPU is user"
+                        + " and system time.",
                 "Then compares every count of added and removed lines with git's, and applies random patches with git"
                         + " apply.",
                 "Without a repository it uses this one and a generated history of the sources of several versions of"

@@ -77,8 +77,8 @@ public final class ServerCommands {
                         + " invalid requests.",
                 "",
                 "Every answer must equal the answer of the idle server, and KV blocks, threads, file descriptors and"
-                    + " heap must be released at the end. Then the server drains while a request runs, is killed with"
-                    + " SIGKILL, and starts again on the same port."
+                        + " heap must be released at the end. Then the server drains while a request runs, is killed with"
+                        + " SIGKILL, and starts again on the same port."
             })
     public static final class Soak implements Callable<Integer> {
         @Parameters(
@@ -165,8 +165,8 @@ public final class ServerCommands {
                 "Runs streaming clients of a pool with two workers that have a fake engine, at 20 ms per token.",
                 "",
                 "A worker is killed every 20 seconds, and at the end the pool itself. Every request must end complete"
-                    + " or with the one error that asks to retry, and descriptors, threads, memory and processes must"
-                    + " be released. Prints the time that the pool adds to the first token."
+                        + " or with the one error that asks to retry, and descriptors, threads, memory and processes must"
+                        + " be released. Prints the time that the pool adds to the first token."
             })
     public static final class SoakPool implements Callable<Integer> {
         @Parameters(

@@ -23,9 +23,9 @@ import picocli.CommandLine.Parameters;
                     + " only.",
             "",
             "Runs on a clone without the ten newest commits. Kills tune with SIGKILL at a random moment and again"
-                + " while it trains; both times it must resume. The tuned model must be better than its base on"
-                + " held-out commits, with an interval clear of zero. Then the ten commits are added: only those may"
-                + " be trained on, and the gain must remain."
+                    + " while it trains; both times it must resume. The tuned model must be better than its base on"
+                    + " held-out commits, with an interval clear of zero. Then the ten commits are added: only those may"
+                    + " be trained on, and the gain must remain."
         })
 public final class TuneCheck implements Callable<Integer> {
     private static final int NEW_COMMITS = 10;

@@ -37,8 +37,8 @@ import tools.jackson.databind.node.ObjectNode;
             "Package the program for machines without Java",
             "",
             "Writes an archive with launchers, jars, kernels, a Java runtime and, with --model, a model. It runs"
-                + " without network access; its SHA256SUMS file has the hash of each file. --jdk packages for another"
-                + " operating system or architecture.",
+                    + " without network access; its SHA256SUMS file has the hash of each file. --jdk packages for another"
+                    + " operating system or architecture.",
             "",
         },
         footerHeading = "%nExamples:%n",

@@ -52,9 +52,9 @@ import tools.jackson.databind.node.ObjectNode;
             "Evaluate a model on held-out code",
             "",
             "Measures perplexity, bits per byte, next-line and fill-in-the-middle completion, and whether completions"
-                + " parse. With --adapter, compares base and tuned model. Each metric has a 95 %% bootstrap interval."
-                + " Large splits are sampled; see --max-tokens. The base is quantized as it was in training, unless"
-                + " load_in_4bit or load_in_8bit is set.",
+                    + " parse. With --adapter, compares base and tuned model. Each metric has a 95 %% bootstrap interval."
+                    + " Large splits are sampled; see --max-tokens. The base is quantized as it was in training, unless"
+                    + " load_in_4bit or load_in_8bit is set.",
             "",
         },
         footerHeading = "%nExamples:%n",

@@ -43,8 +43,8 @@ import tools.jackson.databind.node.ObjectNode;
             "Merge an adapter into its base model",
             "",
             "Writes a folder with safetensors for HF, or a GGUF file for llama.cpp. Default format: GGUF if --out ends"
-                + " in .gguf, otherwise the format of the base. The result is read back, and its logits are compared"
-                + " with those of base and adapter; if they differ, no file is written and the exit code is 1.",
+                    + " in .gguf, otherwise the format of the base. The result is read back, and its logits are compared"
+                    + " with those of base and adapter; if they differ, no file is written and the exit code is 1.",
             "",
             "For a run that trained all weights, the trained model is written.",
             "",
@@ -109,8 +109,8 @@ final class MergeCommand implements Callable<Integer> {
             defaultValue = "",
             description =
                     "Type of the matrices: F32, BF16 or F16; from GGUF to GGUF, only of the changed ones. Default: the"
-                        + " types of the base, where quantized matrices are quantized again (the comparison can fail);"
-                        + " F32 from GGUF to a folder.")
+                            + " types of the base, where quantized matrices are quantized again (the comparison can fail);"
+                            + " F32 from GGUF to a folder.")
     private String type;
 
     @Option(

@@ -39,9 +39,9 @@ import tools.jackson.databind.node.ObjectNode;
             "Download a model from Hugging Face",
             "",
             "Checks the hash of each file. Run the same command again to resume an interrupted download. Pickle files"
-                + " are refused, since loading them executes code. The token comes from HF_TOKEN or `hf auth login`,"
-                + " and is sent only to the hub. Honors HTTPS_PROXY, NO_PROXY, HF_ENDPOINT and HF_HUB_OFFLINE. A model"
-                + " that is complete in the HF cache is not downloaded again.",
+                    + " are refused, since loading them executes code. The token comes from HF_TOKEN or `hf auth login`,"
+                    + " and is sent only to the hub. Honors HTTPS_PROXY, NO_PROXY, HF_ENDPOINT and HF_HUB_OFFLINE. A model"
+                    + " that is complete in the HF cache is not downloaded again.",
             "",
         },
         footerHeading = "%nExamples:%n",

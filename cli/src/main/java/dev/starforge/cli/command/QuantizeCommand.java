@@ -39,8 +39,8 @@ import tools.jackson.databind.node.ObjectNode;
             "Quantize a model to a GGUF file",
             "",
             "Rounds weights to nearest. The type of each tensor follows llama-quantize (q4_k is Q4_K_M). Only a part"
-                + " of a tensor is in memory at a time. Run the same command again to resume an interrupted"
-                + " quantization from FILE.incomplete. FILE.report.json lists the quantization error of each tensor.",
+                    + " of a tensor is in memory at a time. Run the same command again to resume an interrupted"
+                    + " quantization from FILE.incomplete. FILE.report.json lists the quantization error of each tensor.",
             "",
         },
         footerHeading = "%nExamples:%n",

@@ -54,7 +54,9 @@ final class FirstRunTest {
                     run("train", "--set", "model.pretrained_model=" + model, "--device", "cpu", "--print-config");
             assertThat(printed.err()).isEmpty();
             assertThat(printed.code()).isZero();
-            assertThat(printed.out()).startsWith("# " + model + " is not on this machine").contains("  max_tokens: 200000");
+            assertThat(printed.out())
+                    .startsWith("# " + model + " is not on this machine")
+                    .contains("  max_tokens: 200000");
         }
     }
 

@@ -61,14 +61,14 @@ final class SafetensorsFileTest {
                 "product past 2^63 | {'x':{'dtype':'U8','shape':[4294967296,4294967296],'data_offsets':[0,4]}} | 2^63",
                 "bytes past 2^63 | {'x':{'dtype':'F64','shape':[2305843009213693952],'data_offsets':[0,4]}} | overflow",
                 "twice the same |"
-                    + " {'x':{'dtype':'U8','shape':[4],'data_offsets':[0,4]},'x':{'dtype':'U8','shape':[4],'data_offsets':[0,4]}}"
-                    + " | not JSON",
+                        + " {'x':{'dtype':'U8','shape':[4],'data_offsets':[0,4]},'x':{'dtype':'U8','shape':[4],'data_offsets':[0,4]}}"
+                        + " | not JSON",
                 "overlap |"
-                    + " {'x':{'dtype':'U8','shape':[3],'data_offsets':[0,3]},'y':{'dtype':'U8','shape':[2],'data_offsets':[2,4]}}"
-                    + " | overlap",
+                        + " {'x':{'dtype':'U8','shape':[3],'data_offsets':[0,3]},'y':{'dtype':'U8','shape':[2],'data_offsets':[2,4]}}"
+                        + " | overlap",
                 "hole |"
-                    + " {'x':{'dtype':'U8','shape':[1],'data_offsets':[0,1]},'y':{'dtype':'U8','shape':[2],'data_offsets':[2,4]}}"
-                    + " | hole",
+                        + " {'x':{'dtype':'U8','shape':[1],'data_offsets':[0,1]},'y':{'dtype':'U8','shape':[2],'data_offsets':[2,4]}}"
+                        + " | hole",
                 "data left over | {'x':{'dtype':'U8','shape':[3],'data_offsets':[0,3]}} | end at 3, the data has 4",
             })
     void aWrongHeaderIsRefused(String what, String header, String message) throws IOException {

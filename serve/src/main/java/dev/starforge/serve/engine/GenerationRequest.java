@@ -1,7 +1,7 @@
 package dev.starforge.serve.engine;
 
-import dev.starforge.text.tokenizer.HealedPrompt;
 import dev.starforge.model.generate.SamplingParams;
+import dev.starforge.text.tokenizer.HealedPrompt;
 import java.util.Set;
 
 /**

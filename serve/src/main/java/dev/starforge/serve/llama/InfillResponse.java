@@ -1,10 +1,10 @@
 package dev.starforge.serve.llama;
 
-import dev.starforge.text.json.Jackson;
 import dev.starforge.model.generate.StopReason;
 import dev.starforge.serve.generation.GenerationEvent;
 import dev.starforge.serve.generation.Timings;
 import dev.starforge.serve.generation.Usage;
+import dev.starforge.text.json.Jackson;
 import java.util.List;
 import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.node.ObjectNode;

@@ -1,11 +1,5 @@
 package dev.starforge.serve.llama;
 
-import dev.starforge.text.fim.FillInMiddle;
-import dev.starforge.text.fim.FillInMiddle.Snippet;
-import dev.starforge.text.fim.FillInMiddle.Window;
-import dev.starforge.text.fim.FimMarkers;
-import dev.starforge.text.tokenizer.HealedPrompt;
-import dev.starforge.text.json.Jackson;
 import dev.starforge.model.generate.SamplingParams;
 import dev.starforge.serve.api.Api;
 import dev.starforge.serve.api.ApiRoute;
@@ -21,6 +15,12 @@ import dev.starforge.serve.engine.StopConditions;
 import dev.starforge.serve.generation.ActiveRequest;
 import dev.starforge.serve.generation.InferenceService;
 import dev.starforge.serve.generation.SamplingFields;
+import dev.starforge.text.fim.FillInMiddle;
+import dev.starforge.text.fim.FillInMiddle.Snippet;
+import dev.starforge.text.fim.FillInMiddle.Window;
+import dev.starforge.text.fim.FimMarkers;
+import dev.starforge.text.json.Jackson;
+import dev.starforge.text.tokenizer.HealedPrompt;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -36,8 +36,11 @@ public final class InfillRoutes {
     private static final long MAX_TIME_MS = 3_600_000;
 
     /** llama-server's default samplers, as far as they are supported here. */
-    private static final SamplingParams DEFAULTS =
-            SamplingParams.PLAIN.withTemperature(0.8).withTopK(40).withTopP(0.95).withMinP(0.05);
+    private static final SamplingParams DEFAULTS = SamplingParams.PLAIN
+            .withTemperature(0.8)
+            .withTopK(40)
+            .withTopP(0.95)
+            .withMinP(0.05);
 
     /** llama.cpp's infill sampler keeps tokens of at least this probability; here it is relative to the most likely token. */
     private static final double INFILL_MIN_P = 0.2;

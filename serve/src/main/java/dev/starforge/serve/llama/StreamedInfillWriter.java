@@ -1,9 +1,9 @@
 package dev.starforge.serve.llama;
 
-import dev.starforge.text.json.Jackson;
 import dev.starforge.serve.api.Call;
 import dev.starforge.serve.generation.GenerationEvent;
 import dev.starforge.serve.generation.GenerationWriter;
+import dev.starforge.text.json.Jackson;
 import java.io.IOException;
 
 /** Writes each delta as a server-sent event. */

@@ -1,6 +1,5 @@
 package dev.starforge.serve.openai;
 
-import dev.starforge.text.tokenizer.HealedPrompt;
 import dev.starforge.model.generate.SamplingParams;
 import dev.starforge.serve.api.RequestFields;
 import dev.starforge.serve.engine.AdapterCard;
@@ -9,6 +8,7 @@ import dev.starforge.serve.engine.InferenceEngine;
 import dev.starforge.serve.engine.StopConditions;
 import dev.starforge.serve.generation.SamplingFields;
 import dev.starforge.serve.http.HttpException;
+import dev.starforge.text.tokenizer.HealedPrompt;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;

@@ -1,10 +1,10 @@
 package dev.starforge.serve.openai;
 
-import dev.starforge.text.json.Jackson;
 import dev.starforge.model.generate.StopReason;
 import dev.starforge.serve.engine.GeneratedToken;
 import dev.starforge.serve.generation.GenerationEvent;
 import dev.starforge.serve.generation.Usage;
+import dev.starforge.text.json.Jackson;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.IntStream;

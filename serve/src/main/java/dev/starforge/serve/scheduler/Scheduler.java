@@ -1,6 +1,5 @@
 package dev.starforge.serve.scheduler;
 
-import dev.starforge.text.tokenizer.HealedPrompt;
 import dev.starforge.model.generate.Engine;
 import dev.starforge.model.generate.SamplingParams;
 import dev.starforge.serve.engine.AdapterCard;
@@ -16,6 +15,7 @@ import dev.starforge.serve.engine.StopConditions;
 import dev.starforge.serve.engine.TokenSink;
 import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.device.MemoryException;
+import dev.starforge.text.tokenizer.HealedPrompt;
 import java.nio.file.Path;
 import java.time.InstantSource;
 import java.util.List;

@@ -31,7 +31,7 @@ final class EventLogTest {
         assertThat(lines)
                 .containsExactly(
                         "{\"time\":\"2026-01-02T03:04:05.678Z\",\"level\":\"info\",\"actor\":\"worker\",\"action\":\"finished\",\"target\":\"job\",\"worker_id\":\"w\",\"job_id\":\"j\",\"tokens_out\":3,\"human\":\"two\\n"
-                            + "lines\"}");
+                                + "lines\"}");
     }
 
     @Test

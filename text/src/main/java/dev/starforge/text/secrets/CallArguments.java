@@ -52,8 +52,8 @@ final class CallArguments {
 
     private static final Pattern CALL = Pattern.compile(
             "(?i)(?<![\\w$])(jwt\\.\\w{4,6}|wifi\\.\\w{5,6}|getConnection|connect|mysqli?_connect|mysqli|PDO|Sequelize|PlainAuth"
-                + "|mysql_real_connect|login|authenticate|SetBasicAuth|BasicAuth|auth|signWith|createHmac|cookieParser"
-                + "|HMAC(?:256|384|512)|OAuthHandler|SecretKeySpec|require\\('stripe'\\)|ldap_bind|sp_addlogin|load(?=\\())(?:\\s?\\(|\\s(?=[a-z']))");
+                    + "|mysql_real_connect|login|authenticate|SetBasicAuth|BasicAuth|auth|signWith|createHmac|cookieParser"
+                    + "|HMAC(?:256|384|512)|OAuthHandler|SecretKeySpec|require\\('stripe'\\)|ldap_bind|sp_addlogin|load(?=\\())(?:\\s?\\(|\\s(?=[a-z']))");
 
     private static final Pattern LITERAL =
             Pattern.compile("\\s*(?:[bruL@]?[\"'`])([^\"'`\\s]{4,200})[\"'`](?:\\.\\w{1,20}\\(.{0,20})?\\s*;?\\s*");

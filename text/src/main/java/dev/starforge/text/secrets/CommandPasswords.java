@@ -11,14 +11,14 @@ final class CommandPasswords {
 
     /** The password is the last group of each. */
     private static final Pattern OPTION = Pattern.compile("(?<![\\w-])(?:sshpass\\s+-p\\s?|(?:docker|podman|helm"
-        + " registry|az|oc|cf|skopeo)\\s+login\\s.{0,120}?\\s-p\\s+"
-        + "|mysql(?:dump|admin|import|show)?\\s.{0,120}?\\s-p|redis-cli\\s.{0,120}?-a\\s+|mongo(?:sh|dump|restore|import|export)?\\s.{0,120}?\\s-p\\s+"
-        + "|ldap(?:search|add|modify|delete|whoami|passwd)\\s.{0,120}?\\s-w\\s+|(?:sqlcmd|bcp|isql|ipmitool)\\s.{0,120}?\\s-P\\s?"
-        + "|(?:un)?zip\\s.{0,80}?-P\\s+|7za?\\s.{0,80}?\\s-p|user(?:add|mod)\\s.{0,80}?-p\\s+|htpasswd\\s+-\\w*b\\w*\\s+\\S{1,80}\\s+\\S{1,40}\\s+"
-        + "|ConvertTo-SecureString\\s+(?:-String\\s+)?|net\\s+user\\s+\\S{1,40}\\s+|-passin\\s+pass:|-passout\\s+pass:"
-        + "|smbclient\\s.{0,120}?-U\\s+[\"']?[^\\s%\"']{1,60}%|lftp\\s.{0,40}?-u\\s+[^\\s,]{1,40},|rabbitmqctl\\s+(?:add_user|change_password)\\s+\\S{1,40}\\s+|cqlsh\\s.{0,80}?\\s-p\\s+"
-        + "|snmp\\w{2,8}\\s.{0,80}?\\s-[AX]\\s+|x?freerdp\\s.{0,80}?\\s/p:|--password-file=<\\(echo\\s+|enable\\s+secret\\s+(?:[0-9]\\s+)?|sqlplus\\s.{0,40}?\\w{1,40}/)"
-        + "([\"']?)([^\\s\"'/@-][^\\s\"']{3,200}?)(?=\\1?(?:[\\s)\"']|@\\w|$))");
+            + " registry|az|oc|cf|skopeo)\\s+login\\s.{0,120}?\\s-p\\s+"
+            + "|mysql(?:dump|admin|import|show)?\\s.{0,120}?\\s-p|redis-cli\\s.{0,120}?-a\\s+|mongo(?:sh|dump|restore|import|export)?\\s.{0,120}?\\s-p\\s+"
+            + "|ldap(?:search|add|modify|delete|whoami|passwd)\\s.{0,120}?\\s-w\\s+|(?:sqlcmd|bcp|isql|ipmitool)\\s.{0,120}?\\s-P\\s?"
+            + "|(?:un)?zip\\s.{0,80}?-P\\s+|7za?\\s.{0,80}?\\s-p|user(?:add|mod)\\s.{0,80}?-p\\s+|htpasswd\\s+-\\w*b\\w*\\s+\\S{1,80}\\s+\\S{1,40}\\s+"
+            + "|ConvertTo-SecureString\\s+(?:-String\\s+)?|net\\s+user\\s+\\S{1,40}\\s+|-passin\\s+pass:|-passout\\s+pass:"
+            + "|smbclient\\s.{0,120}?-U\\s+[\"']?[^\\s%\"']{1,60}%|lftp\\s.{0,40}?-u\\s+[^\\s,]{1,40},|rabbitmqctl\\s+(?:add_user|change_password)\\s+\\S{1,40}\\s+|cqlsh\\s.{0,80}?\\s-p\\s+"
+            + "|snmp\\w{2,8}\\s.{0,80}?\\s-[AX]\\s+|x?freerdp\\s.{0,80}?\\s/p:|--password-file=<\\(echo\\s+|enable\\s+secret\\s+(?:[0-9]\\s+)?|sqlplus\\s.{0,40}?\\w{1,40}/)"
+            + "([\"']?)([^\\s\"'/@-][^\\s\"']{3,200}?)(?=\\1?(?:[\\s)\"']|@\\w|$))");
 
     /** {@code echo … | docker login --password-stdin}, {@code echo user:… | chpasswd}. */
     private static final Pattern PIPED = Pattern.compile(

@@ -11,8 +11,8 @@ final class RandomLiterals {
     private static final Pattern LITERAL = Pattern.compile("([\"'`])([0-9A-Za-z+/_=.-]{20,130})\\1");
     private static final Pattern DATA =
             Pattern.compile("(?i)sha-?(?:1|224|256|384|512)|integrity|base64|b64|data:|hash|digest|checksum|fingerprint"
-                + "|etag|public|cert|ssh-|pubkey|signature|nonce|uuid|guid|ulid|bytes|image|font|encode|decode|md5|crc|h1:|boundary|font|alphabet"
-                + "|cid|commit|revision|blob|fixture|svg|path|snapshot");
+                    + "|etag|public|cert|ssh-|pubkey|signature|nonce|uuid|guid|ulid|bytes|image|font|encode|decode|md5|crc|h1:|boundary|font|alphabet"
+                    + "|cid|commit|revision|blob|fixture|svg|path|snapshot");
 
     /** A bot's token of Discord: the number of its user, a time and a signature, with nothing to begin with. */
     private static final Pattern BOT = Pattern.compile(

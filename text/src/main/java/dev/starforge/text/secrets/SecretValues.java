@@ -33,7 +33,7 @@ final class SecretValues {
     private static final Pattern SAME = Pattern.compile("(.)\\1{7,}");
     private static final Pattern SAMPLE = Pattern.compile(
             "(?i)example|changeme|change.me|placeholder|your.?(?:own|api|secret|token|pass|key|access|app|client)|\\byour[-_]"
-                + "|redacted|x{4}|\\*{3}|\\.{3}|insert|replace.?(?:me|with)|dummy|sample|0123456789|00010203|deadbeef");
+                    + "|redacted|x{4}|\\*{3}|\\.{3}|insert|replace.?(?:me|with)|dummy|sample|0123456789|00010203|deadbeef");
     private static final Pattern KEBAB = Pattern.compile("[A-Za-z]{3,}(?:-[A-Za-z]{3,}){2,7}");
     private static final Pattern WORD_AND_NUMBER =
             Pattern.compile("[A-Za-z]{5,}[0-9]{1,6}!?|[A-Z][a-z]{3,}_[0-9]{2,6}");

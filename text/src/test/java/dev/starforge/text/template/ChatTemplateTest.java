@@ -136,9 +136,9 @@ final class ChatTemplateTest {
     @Test
     void namespaces() {
         String template = "{% set ns = namespace(system='', first=true) %}{% for m in messages %}{% if m.role =="
-            + " 'system' %}{% set ns.system = ns.system ~ m.content %}{% endif %}{% endfor %}{{ bos_token ~ ns.system"
-            + " }}{% for m in messages if m.role != 'system' %}{% set c = m.content.split('</think>')[-1] %}{{ ('U:'"
-            + " if m.role == 'user' else 'A:') + c }}{% endfor %}";
+                + " 'system' %}{% set ns.system = ns.system ~ m.content %}{% endif %}{% endfor %}{{ bos_token ~ ns.system"
+                + " }}{% for m in messages if m.role != 'system' %}{% set c = m.content.split('</think>')[-1] %}{{ ('U:'"
+                + " if m.role == 'user' else 'A:') + c }}{% endfor %}";
         assertThat(render(template, TALK, false)).isEqualTo("<s>Be brief.U: Hi A:HelloU:Bye");
         assertThat(render(template, "[{\"role\": \"assistant\", \"content\": \"<think>x</think>y\"}]", false))
                 .isEqualTo("<s>A:y");

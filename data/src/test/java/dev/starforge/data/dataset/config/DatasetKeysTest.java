@@ -20,19 +20,19 @@ final class DatasetKeysTest {
                 PLACE, PLACE, "HEAD", "", Builds.settings(List.of("filters.exclude=*.sql,docs/**", "splits.test=10")));
         assertThat(Manifest.settings(config).toString())
                 .isEqualTo("{\"name\":\"project\",\"seed\":42,\"history.max_blob_bytes\":8388608,"
-                               + "\"history.copies\":false,\"redact.people\":true,\"filters.max_lines\":100000,"
-                               + "\"filters.mean_line\":100,\"filters.longest_line\":1000,\"filters.min_alphabetic\":0.25,"
-                               + "\"filters.max_encoded_run\":1024,\"filters.max_encoded_share\":0.5,\"filters.data_lines\":512,"
-                               + "\"filters.max_secrets\":5,\"filters.include\":[],\"filters.exclude\":[\"*.sql\",\"docs/**\"],"
-                               + "\"filters.licenses\":\"any\",\"duplicates.similarity\":0.7,\"duplicates.min_words\":10,"
-                               + "\"splits.train\":85.0,\"splits.validation\":10.0,\"splits.test\":10.0,"
-                               + "\"splits.window_words\":30,\"splits.boilerplate_files\":3,\"samples.files\":true,"
-                               + "\"samples.commits\":true,\"samples.commit_documents\":0,\"samples.chunks\":true,"
-                               + "\"samples.context_length\":2048,"
-                               + "\"samples.metadata\":0.5,\"samples.fim_documents\":0.5,\"samples.fim_files\":0.5,"
-                               + "\"samples.spm\":0.0,\"samples.span\":\"character\",\"samples.order\":\"random\","
-                               + "\"samples.whole_base\":0.2,\"samples.base_lines\":32,\"samples.signatures\":16,"
-                               + "\"samples.family\":\"auto\"}");
+                        + "\"history.copies\":false,\"redact.people\":true,\"filters.max_lines\":100000,"
+                        + "\"filters.mean_line\":100,\"filters.longest_line\":1000,\"filters.min_alphabetic\":0.25,"
+                        + "\"filters.max_encoded_run\":1024,\"filters.max_encoded_share\":0.5,\"filters.data_lines\":512,"
+                        + "\"filters.max_secrets\":5,\"filters.include\":[],\"filters.exclude\":[\"*.sql\",\"docs/**\"],"
+                        + "\"filters.licenses\":\"any\",\"duplicates.similarity\":0.7,\"duplicates.min_words\":10,"
+                        + "\"splits.train\":85.0,\"splits.validation\":10.0,\"splits.test\":10.0,"
+                        + "\"splits.window_words\":30,\"splits.boilerplate_files\":3,\"samples.files\":true,"
+                        + "\"samples.commits\":true,\"samples.commit_documents\":0,\"samples.chunks\":true,"
+                        + "\"samples.context_length\":2048,"
+                        + "\"samples.metadata\":0.5,\"samples.fim_documents\":0.5,\"samples.fim_files\":0.5,"
+                        + "\"samples.spm\":0.0,\"samples.span\":\"character\",\"samples.order\":\"random\","
+                        + "\"samples.whole_base\":0.2,\"samples.base_lines\":32,\"samples.signatures\":16,"
+                        + "\"samples.family\":\"auto\"}");
     }
 
     @Test

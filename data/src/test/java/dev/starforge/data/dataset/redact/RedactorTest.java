@@ -195,8 +195,8 @@ final class RedactorTest {
     void whatTheFirstLookPassesOverHasNothingToReplace() {
         String[] names =
                 ("password passwd pwd Passphrase secret api_key apikey access-key authKey private_key signing_key"
-                    + " encryption-key key token auth_token tokenizer credentials _pass user mail http://ann:x"
-                    + " http://ann:é!")
+                                + " encryption-key key token auth_token tokenizer credentials _pass user mail http://ann:x"
+                                + " http://ann:é!")
                         .split(" ");
         String[] signs = {"=", ":", " = ", ": ", "==", "=>", " := ", ", ", ",", "':", "\": ", "@", "\t=\t", " "};
         String[] marks = {"\"", "'", "`", "", "", "<", "(", "${", "//"};
