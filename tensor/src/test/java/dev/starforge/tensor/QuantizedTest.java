@@ -169,7 +169,7 @@ final class QuantizedTest {
                 () -> on.device.write(w, 100, ByteBuffer.allocate(161)))) {
             assertThatThrownBy(wrong::run)
                     .isInstanceOf(ShapeException.class)
-                    .hasMessageContaining("INT8_128[2, 128], expected the next from 100 on, up to 260");
+                    .hasMessageContaining("INT8_128[2, 128], expected the next from 100, up to 260");
         }
         on.device.write(w, 100, ByteBuffer.allocate(160));
         assertThatThrownBy(() -> on.device.write(w, 260, ByteBuffer.allocate(1)))

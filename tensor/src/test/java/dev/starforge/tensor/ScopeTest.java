@@ -209,10 +209,10 @@ final class ScopeTest {
         List<Long> tooMuch = List.of(UNIT, Long.MAX_VALUE / 2);
         assertThatThrownBy(() -> scope.expect(tooMuch))
                 .isInstanceOf(DeviceException.class)
-                .hasMessageContaining("there is not as much");
+                .hasMessageContaining("out of memory");
         assertThat(scope.reservedBytes()).isZero();
         assertThatThrownBy(() -> HostMemory.all(tooMuch, HostMemory.HostAllocator.JAVA))
                 .isInstanceOf(DeviceException.class)
-                .hasMessageContaining("there is not as much");
+                .hasMessageContaining("out of memory");
     }
 }

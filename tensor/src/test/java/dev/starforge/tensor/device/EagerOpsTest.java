@@ -100,7 +100,7 @@ final class EagerOpsTest {
         assertThat(y.offset()).isEqualTo(x.offset());
         assertThatThrownBy(() -> on.ops.reshape(x, Shape.of(5)))
                 .isInstanceOf(ShapeException.class)
-                .hasMessage("reshape: [6] has not as many elements as [5]");
+                .hasMessage("reshape: [6] cannot be viewed as [5]");
     }
 
     @Test
