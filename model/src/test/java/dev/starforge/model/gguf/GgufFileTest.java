@@ -104,7 +104,7 @@ final class GgufFileTest {
                     .hasMessageContaining("asked for 408 bytes at 68 of 408");
             assertThatThrownBy(() -> file.string("i32"))
                     .isInstanceOf(ModelException.class)
-                    .hasMessageContaining("metadata i32: expected a string, got Whole[type=INT32, value=-7]");
+                    .hasMessageContaining("metadata i32: expected a string, got IntValue[type=INT32, value=-7]");
             assertThatThrownBy(() -> file.integer("u32")).hasMessageContaining("below 2^31");
             assertThatThrownBy(() -> file.integer("none")).hasMessageContaining("got nothing");
         }
