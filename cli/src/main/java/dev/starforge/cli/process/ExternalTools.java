@@ -47,7 +47,7 @@ public final class ExternalTools implements Evaluation.Tools, AutoCloseable {
             long bytes = process.getInputStream().transferTo(OutputStream.nullOutputStream());
             writer.join();
             return process.waitFor() == 0 ? OptionalLong.of(bytes) : OptionalLong.empty();
-        } catch (IOException absent) {
+        } catch (IOException e) {
             return OptionalLong.empty();
         } catch (InterruptedException interrupted) {
             Thread.currentThread().interrupt();

@@ -31,7 +31,7 @@ public final class GracefulStop implements AutoCloseable {
         }
         try {
             over.await();
-        } catch (InterruptedException ended) {
+        } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         }
     }

@@ -103,7 +103,7 @@ public final class ShutdownCleanup implements AutoCloseable {
             if (!over.await(patience.toMillis(), TimeUnit.MILLISECONDS)) {
                 clearUp.run();
             }
-        } catch (InterruptedException ended) {
+        } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         }
         if (!finished) {

@@ -66,9 +66,9 @@ final class AdapterSet {
         try {
             AdapterTable.Loaded loaded = slots.load(name, folder);
             named.put(name, new NamedAdapter(new Engine.AdapterSlot(loaded.index(), loaded.hash()), clock.instant()));
-        } catch (ModelException refused) {
+        } catch (ModelException e) {
             throw new EngineException(
-                    EngineException.EngineErrorKind.ADAPTER_UNUSABLE, String.valueOf(refused.getMessage()));
+                    EngineException.EngineErrorKind.ADAPTER_UNUSABLE, String.valueOf(e.getMessage()));
         }
     }
 
