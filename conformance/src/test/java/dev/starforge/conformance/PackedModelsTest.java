@@ -323,7 +323,7 @@ final class PackedModelsTest {
                 "{\"quant_method\": \"awq\"} | quant_method: expected gptq or bitsandbytes, got \"awq\"",
                 "{\"quant_method\": \"quip\"} | quant_method: expected gptq or bitsandbytes, got \"quip\"",
                 "{\"quant_method\": \"exl3\"} | quant_method: expected gptq or bitsandbytes, got \"exl3\"",
-                "{\"quant_method\": \"gptq\", \"bits\": 8, \"group_size\": 128} | bits: expected 4, the only width",
+                "{\"quant_method\": \"gptq\", \"bits\": 8, \"group_size\": 128} | bits: expected 4: GPTQ is supported with 4 bits",
                 "{\"quant_method\": \"gptq\", \"bits\": 4, \"group_size\": 0} | group_size: expected -1",
                 "{\"quant_method\": \"gptq\", \"bits\": 4, \"group_size\": 32, \"checkpoint_format\": \"gptq_v2\"} |"
                         + " checkpoint_format",

@@ -145,7 +145,7 @@ final class MergeCommandTest {
                     "--device",
                     "cpu");
             assertThat(refused.code()).isEqualTo(1);
-            assertThat(refused.err()).contains("it takes no adapter for it");
+            assertThat(refused.err()).contains("supports no adapter for it");
         }
         List<String> command = new ArrayList<>(List.of(
                 "merge",

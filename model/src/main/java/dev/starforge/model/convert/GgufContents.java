@@ -7,12 +7,12 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * What a GGUF file is to hold, before any of it is written.
+ * The contents of a GGUF file to be written.
  *
- * @param notes what a reader of the file should know
+ * @param notes notes for the user about differences of the file
  */
 record GgufContents(Map<String, GgufValue> metadata, List<GgufTensor> tensors, List<String> notes) {
-    /** Of a file that is there. */
+    /** Returns the contents of an existing file. */
     static GgufContents of(GgufFile file) {
         return new GgufContents(
                 file.metadata(),
@@ -22,7 +22,7 @@ record GgufContents(Map<String, GgufValue> metadata, List<GgufTensor> tensors, L
                 List.of());
     }
 
-    /** With another value for a key. */
+    /** Returns a copy with another value for a key. */
     GgufContents with(String key, GgufValue value) {
         Map<String, GgufValue> changed = new LinkedHashMap<>(metadata);
         changed.put(key, value);

@@ -15,29 +15,29 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 
-/** A model's folder as a GGUF file, weights as they are: what {@link LoraMerger} does with an adapter, without one. */
+/** Converts a model folder to a GGUF file without quantization. {@link LoraMerger} does the same with an adapter. */
 public final class GgufConversion {
     private GgufConversion() {}
 
     /**
      * Writes the file.
      *
-     * @param dtype F32, BF16 or F16 for matrices; empty for what the folder has
+     * @param dtype F32, BF16 or F16 for matrices; empty for the types of the folder
      * @param vocabulary the metadata of its tokenizer
-     * @param device whose kinds of tensors the model is planned with; nothing is computed on it
-     * @return what a reader of the file should know
+     * @param device the device to plan the model for; nothing is computed on it
+     * @return notes for the user about differences of the file
      */
     public static List<String> write(
             Path folder, Path file, String dtype, Map<String, GgufValue> vocabulary, Device device) {
         if (!Files.isDirectory(folder)) {
-            throw new ModelException(folder, "is no folder with safetensors; only those are converted");
+            throw new ModelException(folder, "is not a folder with safetensors; other models cannot be converted");
         }
         try (ModelFiles files = ModelFiles.open(folder)) {
             return export(files, dtype, device).write(file, name(folder), vocabulary);
         }
     }
 
-    /** A folder's tensors on their way into a file, which must be those that its config asks for. */
+    /** Returns the export of a folder. Throws if its tensors do not match its config. */
     static GgufExport export(ModelFiles files, String dtype, Device device) {
         NullOps shapes = new NullOps(device, Precision.FLOAT32, Fallback.QUIET);
         Map<String, Shape> tensors = files.spec().tensors(shapes.scope());
@@ -58,12 +58,12 @@ public final class GgufConversion {
                 name -> format(dtype.isEmpty() ? stored.getOrDefault(name, "F32") : dtype));
     }
 
-    /** What a model is called in its file: as its folder is. */
+    /** Returns the name of a model in its file: the name of its folder. */
     static String name(Path folder) {
         return folder.toAbsolutePath().normalize().getFileName().toString();
     }
 
-    /** How matrices of a type of safetensors are written. */
+    /** Returns the GGUF type for matrices of a safetensors type. */
     public static BlockFormat format(String type) {
         return List.of("BF16", "F16").contains(type) ? BlockFormat.valueOf(type) : BlockFormat.F32;
     }

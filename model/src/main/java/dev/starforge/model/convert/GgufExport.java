@@ -21,11 +21,11 @@ import java.util.function.Function;
 import java.util.function.Supplier;
 
 /**
- * Writes a model of HF's form as the GGUF file that llama.cpp takes for it. Names are those by which {@link GgufSource} and
- * {@link GgufConfig} read, from the same tables ({@link GgufNames}); what is here is what those tables cannot say: experts in stacks, the rows of
- * Llama's queries and keys in llama.cpp's order, latent attention split in two, rotary frequencies as divisors. What
- * llama.cpp would take and compute otherwise is refused, but for sliding windows, which it leaves out wherever its own
- * converter does: they are written, for those who read them, and a note says from where on results differ.
+ * Exports a model in HF's form to a GGUF file for llama.cpp. Names come from {@link GgufNames}, the tables that
+ * {@link GgufSource} and {@link GgufConfig} read by. This class does the other conversions: it stacks experts, reorders
+ * the rows of Llama's q and k projections, splits MLA's kv_b projection and writes rotary frequencies as divisors. It
+ * refuses models that llama.cpp would load but compute differently. Sliding windows that llama.cpp ignores are the
+ * exception: they are written, and a note names the length from which results differ.
  */
 public final class GgufExport {
     private static final int SIGMOID = 2;
@@ -39,10 +39,10 @@ public final class GgufExport {
     private final List<GgufTensor> contents = new ArrayList<>();
     private final List<String> notes = new ArrayList<>();
 
-    /** Tensors by HF's names, piece by piece. */
+    /** Readers of the tensors by HF name. */
     private final Function<String, FloatReader> values;
 
-    /** How a matrix is written. */
+    /** The type of each matrix by HF name. */
     private final Function<String, BlockFormat> formats;
 
     public GgufExport(
@@ -58,7 +58,7 @@ public final class GgufExport {
         this.formats = formats;
     }
 
-    /** Writes the file; what is returned is for people to read. */
+    /** Writes the file and returns notes for the user. */
     public List<String> write(Path file, String name, Map<String, GgufValue> vocabulary) {
         GgufContents whole = contents(name, vocabulary);
         GgufWriter.write(
@@ -68,7 +68,7 @@ public final class GgufExport {
         return whole.notes();
     }
 
-    /** What the file is to hold. */
+    /** Returns the contents of the file. */
     GgufContents contents(String name, Map<String, GgufValue> vocabulary) {
         refuseWhatDiffers();
         metadata.put("general.architecture", GgufValue.string(architecture));
@@ -95,24 +95,25 @@ public final class GgufExport {
         boolean normalized = config.bool("norm_topk_prob", type.equals("deepseek_v3"));
         if ((type.equals("qwen2_moe") || type.equals("deepseek")) && normalized
                 || type.equals("qwen3_moe") && !normalized) {
-            throw config.invalid("norm_topk_prob", !normalized + ", since llama.cpp takes that for granted");
+            throw config.invalid("norm_topk_prob", !normalized + ", since llama.cpp assumes it");
         }
         if (type.startsWith("qwen2_") || type.startsWith("qwen3_")) {
             if (!config.integers("mlp_only_layers").isEmpty()) {
-                throw config.invalid("mlp_only_layers", "none, since llama.cpp has experts in every layer of " + type);
+                throw config.invalid(
+                        "mlp_only_layers", "an empty list: llama.cpp has experts in every layer of " + type);
             }
         }
         if (type.equals("deepseek_v2") && grouped()) {
-            throw config.invalid("topk_method", "greedy, since llama.cpp ranks groups by their two best experts");
+            throw config.invalid("topk_method", "greedy: llama.cpp ranks groups by their two best experts");
         }
         if (config.bool("use_sliding_window", false)) {
-            throw config.invalid("use_sliding_window", "false, since GGUF has no word for windows of some layers");
+            throw config.invalid("use_sliding_window", "false: GGUF cannot store sliding windows of some layers only");
         }
         if (type.equals("starcoder2") && !config.bool("use_bias", true)) {
-            throw config.invalid("use_bias", "true, since llama.cpp asks for the biases of " + type);
+            throw config.invalid("use_bias", "true: llama.cpp requires the biases of " + type);
         }
         if (type.equals("phi") && !tensors.containsKey("lm_head.weight")) {
-            throw config.invalid("tie_word_embeddings", "false, since llama.cpp asks for the output of " + type);
+            throw config.invalid("tie_word_embeddings", "false: llama.cpp requires the output matrix of " + type);
         }
     }
 
@@ -124,7 +125,7 @@ public final class GgufExport {
         return type.startsWith("deepseek_");
     }
 
-    /** What llama.cpp's converter does not write, although it reads it. */
+    /** Returns true for keys that llama.cpp reads but its converter does not write. */
     private boolean isLeftOut(GgufNames.ConfigKey setting) {
         return switch (setting.hf()) {
             case "sliding_window" -> config.slidingWindow() == 0;
@@ -163,24 +164,24 @@ public final class GgufExport {
             put("rope.dimension_count", GgufValue.u32(ropeDims()));
         }
         if (type.equals("deepseek")) {
-            put("expert_weights_scale", GgufValue.f32(1)); // llama.cpp asks for it
+            put("expert_weights_scale", GgufValue.f32(1)); // llama.cpp requires it
         }
         for (String needed : List.of("block_count", "context_length")) {
             if (!metadata.containsKey(key(needed))) {
-                throw new ModelException(config.path(), "says nothing of " + needed + ", which a GGUF file must");
+                throw new ModelException(config.path(), "has no " + needed + ", which GGUF requires");
             }
         }
         if (!metadata.containsKey(key("attention.layer_norm_rms_epsilon"))
                 && !metadata.containsKey(key("attention.layer_norm_epsilon"))) {
-            throw new ModelException(config.path(), "says nothing of the norms' epsilon, which a GGUF file must");
+            throw new ModelException(config.path(), "has no epsilon for the norms, which GGUF requires");
         }
         if (metadata.containsKey(key("attention.sliding_window"))) {
-            notes.add("llama.cpp has no sliding window in " + architecture + ": texts beyond " + config.slidingWindow()
-                    + " tokens differ there");
+            notes.add("llama.cpp has no sliding window in " + architecture
+                    + ": its results differ for sequences longer than " + config.slidingWindow() + " tokens");
         }
     }
 
-    /** llama.cpp attends in the latent space: one key head, whose values are its keys without the rotated part. */
+    /** llama.cpp computes MLA in the latent space: one KV head, whose values are its keys without the rotary part. */
     private void latentSettings() {
         int latent = config.size("kv_lora_rank");
         int ropeDim = config.size("qk_rope_head_dim");
@@ -194,7 +195,7 @@ public final class GgufExport {
         put("expert_gating_func", GgufValue.u32(type.equals("deepseek_v3") ? SIGMOID : SOFTMAX));
     }
 
-    /** Dimensions of a head that are rotated. */
+    /** Returns the number of rotary dimensions per head. */
     private int ropeDims() {
         if (latent()) {
             return config.size("qk_rope_head_dim");
@@ -222,7 +223,8 @@ public final class GgufExport {
                 put("rope.scaling.type", GgufValue.string("longrope"));
                 put("rope.scaling.attn_factor", GgufValue.f32(RotaryEmbedding.attentionFactor(config, ropeDims())));
             }
-            default -> throw rope.invalid("rope_type", "default, linear, yarn, llama3 or longrope: GGUF has no other");
+            default ->
+                throw rope.invalid("rope_type", "default, linear, yarn, llama3 or longrope; GGUF supports no other");
         }
         if (List.of("yarn", "longrope", "su").contains(scaling) || type.equals("phi3")) {
             int made = config.size("original_max_position_embeddings", config.size("max_position_embeddings"));
@@ -234,11 +236,11 @@ public final class GgufExport {
 
     private void yarn(JsonConfig rope) {
         if (rope.has("attention_factor")) {
-            throw rope.invalid("attention_factor", "none, since llama.cpp computes it");
+            throw rope.invalid("attention_factor", "unset: llama.cpp computes it");
         }
         if (rope.number("mscale", 1) != rope.number("mscale_all_dim", rope.number("mscale", 1))
                 || rope.has("mscale") != rope.has("mscale_all_dim")) {
-            throw rope.invalid("mscale", "the same as mscale_all_dim, since GGUF has one number for both");
+            throw rope.invalid("mscale", "the same as mscale_all_dim: GGUF has one value for both");
         }
         put("rope.scaling.type", GgufValue.string("yarn"));
         put("rope.scaling.factor", GgufValue.f32((float) rope.number("factor")));
@@ -246,7 +248,7 @@ public final class GgufExport {
         put("rope.scaling.yarn_beta_slow", GgufValue.f32((float) rope.number("beta_slow", 1)));
         if (rope.has("mscale_all_dim")) {
             put("rope.scaling.yarn_log_multiplier", GgufValue.f32((float)
-                    (0.1 * rope.number("mscale_all_dim")))); // a tenth, by custom
+                    (0.1 * rope.number("mscale_all_dim")))); // llama.cpp stores a tenth of it
         }
     }
 
@@ -274,7 +276,7 @@ public final class GgufExport {
         metadata.put(key(setting), value);
     }
 
-    /** Tensors by llama.cpp's names; an expert's is a part of its stack. */
+    /** Adds the tensors by llama.cpp name; the matrices of experts are stacked. */
     private void tensors() {
         Map<String, List<String>> holders = new LinkedHashMap<>();
         tensors.keySet()
@@ -295,7 +297,7 @@ public final class GgufExport {
         });
     }
 
-    /** Experts one after another. */
+    /** Reads the experts of a stack one after another. */
     private FloatReader stack(List<String> names, long size) {
         List<FloatReader> experts = names.stream().map(values).toList();
         return (first, out, count) -> {
@@ -310,7 +312,7 @@ public final class GgufExport {
         };
     }
 
-    /** What llama.cpp wants in float32, whatever the rest is in. */
+    /** Returns true for tensors that llama.cpp requires in float32, whatever the type of the others. */
     private static boolean isPlain(String name, Shape shape) {
         return shape.rank() == 1 || !name.endsWith(".weight") || name.contains(".ffn_gate_inp");
     }
@@ -319,7 +321,7 @@ public final class GgufExport {
         return Objects.requireNonNull(tensors.get(name), name);
     }
 
-    /** Rows of Llama's queries and keys change places within their head, so whole heads are read. */
+    /** Reorders the rows of Llama's q and k projections. Rows move within a head, so whole heads are read. */
     private FloatReader reordered(String name, Shape shape) {
         boolean query = name.contains(".self_attn.q_proj.");
         if (!GgufNames.pairsAreAdjacent(architecture) || !query && !name.contains(".self_attn.k_proj.")) {
@@ -363,7 +365,7 @@ public final class GgufExport {
         }
     }
 
-    /** A tensor that is made whole when its first piece is wanted, and let go with its last. */
+    /** Returns a reader of a tensor that is computed as a whole for the first chunk and released after the last. */
     public static FloatReader whole(Supplier<float[]> made) {
         float[][] whole = {{}};
         return (first, out, count) -> {

@@ -21,25 +21,26 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /**
- * A model as a quantized GGUF file: each weight rounded to the nearest, a tensor's rows in memory at a time, and resumed where it was killed ({@link
- * GgufResume}). From a folder with safetensors, or from a GGUF file, whose metadata then stay.
+ * Quantizes a model to a GGUF file, round to nearest, with some rows of one tensor in memory at a time. A killed
+ * process resumes ({@link ResumableGgufWriter}). The source is a folder with safetensors or a GGUF file, whose metadata
+ * are kept.
  *
  * @param model a folder or a file
- * @param requantize whether weights that have been rounded once may be rounded again
- * @param device whose kinds of tensors the model is planned with; nothing is computed on it
+ * @param requantize true if weights that are quantized already may be quantized again
+ * @param device the device to plan the model for; nothing is computed on it
  */
 public record GgufQuantizer(Path model, GgufFileType type, boolean requantize, Device device) {
     private static final long BETWEEN_SYNCS = 64 << 20;
 
     /**
-     * What was written.
+     * The result of a quantization.
      *
      * @param tensors in the order of the file
-     * @param notes what a reader of the file should know
+     * @param notes notes for the user about differences of the file
      */
     public record QuantizedModel(List<QuantizationReport> tensors, List<String> notes) {}
 
-    /** Told after each tensor, of bytes. */
+    /** Receives the progress in bytes after each tensor. */
     public interface QuantizeProgress {
         void at(String tensor, long done, long total);
     }
@@ -47,7 +48,7 @@ public record GgufQuantizer(Path model, GgufFileType type, boolean requantize, D
     /**
      * Writes the file.
      *
-     * @param vocabulary the metadata of a folder's tokenizer; those of a file stay
+     * @param vocabulary the metadata of a folder's tokenizer; ignored for a GGUF file
      */
     public QuantizedModel write(Path out, Map<String, GgufValue> vocabulary, QuantizeProgress progress) {
         try (ModelFiles files = ModelFiles.open(model)) {
@@ -91,7 +92,7 @@ public record GgufQuantizer(Path model, GgufFileType type, boolean requantize, D
         return new GgufFileType.QuantizationMix(type, files.config().size("num_hidden_layers"), experts, tied);
     }
 
-    /** Rounded twice, weights are worse than rounded once from what they were. */
+    /** Throws if weights are quantized already: quantizing twice loses more than quantizing the original once. */
     private void refuseRounded(ModelFiles files, GgufContents contents) {
         boolean packed = files.config().has("quantization_config");
         List<String> other = contents.tensors().stream()
@@ -103,12 +104,12 @@ public record GgufQuantizer(Path model, GgufFileType type, boolean requantize, D
             throw new ModelException(
                     model,
                     "is quantized already (" + (packed ? "by its config" : other.getFirst())
-                            + "), and to quantize it again loses more than once from the original; give the original, "
-                            + "or allow it with --allow-requantize");
+                            + "), and quantizing it again loses more precision than quantizing the original; pass the original model, "
+                            + "or --allow-requantize");
         }
     }
 
-    /** The files that the result depends on, and what tells that one has changed. */
+    /** Returns a description of the input files (path, size, time) that changes when an input changes. */
     private String inputs() {
         try (Stream<Path> files = Files.isDirectory(model) ? Files.list(model) : Stream.of(model)) {
             return files.filter(Files::isRegularFile)

@@ -9,9 +9,9 @@ import tools.jackson.databind.json.JsonMapper;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
- * The {@code config.json} of a model that was read from a GGUF file, for those who read HF's form: what GGUF keeps otherwise
- * is put back. Frequencies that came as a table stay one, as {@code longrope} with the same
- * factors within and beyond the original context: the four numbers of Llama 3 cannot be told from it.
+ * Builds the {@code config.json} of HF transformers for a model read from a GGUF file. A table of rotary frequencies
+ * becomes {@code longrope} with equal short and long factors, since the four parameters of Llama 3 cannot be recovered
+ * from it.
  */
 public final class HfConfig {
     private HfConfig() {}
@@ -21,7 +21,8 @@ public final class HfConfig {
         Architecture architecture = Architectures.of(config);
         if (!architecture.hasHfClass()) {
             throw new ModelException(
-                    config.path(), type + ": HF transformers has no class of its own for it, so no folder is written");
+                    config.path(),
+                    type + ": HF transformers has no class for this architecture, so it cannot be written as a folder");
         }
         ObjectNode node = (ObjectNode) new JsonMapper().readTree(config.json());
         node.remove("rope_theta");
@@ -39,7 +40,10 @@ public final class HfConfig {
         return node.toPrettyString();
     }
 
-    /** Said in full: HF asks for the context of a table of factors, and for the share of a head that is rotated beside them. */
+    /**
+     * Completes the rope parameters: HF requires the original context length for longrope and reads the partial rotary
+     * factor there.
+     */
     private static void rope(ObjectNode node, JsonConfig config) {
         ObjectNode rope = (ObjectNode) node.path("rope_parameters");
         if (!rope.has("rope_type")) {

@@ -41,13 +41,13 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Adds an adapter's updates to the weights of its base, in float32, and writes the result: as a folder as HF lays it out, or
- * as a GGUF file. An updated matrix is what {@link Projection#weight} of the adapted projection gives, which is the very
- * definition the model computes with. One matrix is in memory at a time. Where the adapter was trained on a quantized base,
- * the base here may be those very numbers, decoded: then every projection is written with them, updated or not.
+ * Merges an adapter into the weights of its base model, in float32, and writes a folder in HF's layout or a GGUF file.
+ * A merged matrix is {@link Projection#weight} of the adapted projection. One matrix is in memory at a time. If the
+ * adapter was trained on a quantized base, the base can be quantized and dequantized the same way first; then all
+ * projections are written with the dequantized values, updated or not.
  */
 public final class LoraMerger implements AutoCloseable {
-    /** What lies beside the weights in a model's folder and goes with them. */
+    /** The files of a model folder that are copied with the weights. */
     public static final List<String> COMPANIONS = List.of(
             "config.json",
             "generation_config.json",
@@ -70,9 +70,9 @@ public final class LoraMerger implements AutoCloseable {
     private final Map<String, LoraAdapter.LoraUpdate> loaded = new HashMap<>();
 
     /**
-     * Opens a base and its adapter, and makes sure that every update finds its projection.
+     * Opens a base model and an adapter. Throws if an update of the adapter has no projection in the model.
      *
-     * @param onto how the numbers of the base are rounded before they are updated
+     * @param onto the quantization applied to the base before the merge
      */
     public LoraMerger(Path base, Path adapter, Quantization onto, Device device) {
         this.base = base;
@@ -84,7 +84,7 @@ public final class LoraMerger implements AutoCloseable {
             tensors = files.spec().tensors(shapes.scope());
             try (LoraAdapter planned =
                     LoraAdapter.open(adapter, new NullOps(device, Precision.FLOAT32, Fallback.QUIET).scope())) {
-                files.load(shapes.scope(), Precision.FLOAT32, planned); // throws where they do not fit
+                files.load(shapes.scope(), Precision.FLOAT32, planned); // throws if the adapter does not fit
                 planned.loraUpdates().stream()
                         .filter(update -> update.experts() > 0)
                         .forEach(update -> stacks.put(update.path() + update.outer(), update));
@@ -97,13 +97,13 @@ public final class LoraMerger implements AutoCloseable {
         }
     }
 
-    /** Whether a tensor is changed by the adapter. */
+    /** Returns true if the adapter changes a tensor. */
     private boolean updates(String name) {
         return name.endsWith(".weight")
                 && (adapter.has(path(name)) || expert(name).isPresent());
     }
 
-    /** Whether a tensor is written with other numbers than its file has. */
+    /** Returns true if the values written for a tensor differ from those of its file. */
     private boolean changes(String name) {
         return updates(name) || files.weights().changesValues(name);
     }
@@ -112,7 +112,7 @@ public final class LoraMerger implements AutoCloseable {
         return name.substring(0, name.length() - ".weight".length());
     }
 
-    /** The update of a stack that an expert's matrix is part of, and which part. */
+    /** Returns the update of the stack that contains an expert's matrix, and the position in it. */
     private Optional<OfStack> expert(String name) {
         Matcher matcher = EXPERT.matcher(name);
         if (!matcher.matches()) {
@@ -130,7 +130,7 @@ public final class LoraMerger implements AutoCloseable {
 
     private record OfStack(LoraAdapter.LoraUpdate update, int expert, boolean up) {}
 
-    /** A whole tensor as HF has it, with its update. */
+    /** Returns a whole tensor in HF's form, merged. */
     private float[] merged(String name) {
         Shape shape = Objects.requireNonNull(tensors.get(name), name);
         try (Scope step = new Scope(device)) {
@@ -153,7 +153,9 @@ public final class LoraMerger implements AutoCloseable {
         }
     }
 
-    /** scale * B A of one expert: a [experts * rank, in], b [out, rank * experts] with the expert running fastest. */
+    /**
+     * Returns scale * B A of one expert: a [experts * rank, in], b [out, rank * experts] with the expert index fastest.
+     */
     private Tensor delta(Ops ops, OfStack part, Shape shape) {
         LoraAdapter.LoraUpdate planned = part.update();
         int experts = planned.experts();
@@ -180,7 +182,7 @@ public final class LoraMerger implements AutoCloseable {
     /**
      * Writes a folder with safetensors, in shards of at most {@code shardBytes}.
      *
-     * @param dtype F32, BF16 or F16; empty for what the base has
+     * @param dtype F32, BF16 or F16; empty for the types of the base
      */
     public void writeFolder(Path folder, String dtype, long shardBytes) {
         if (!Files.isDirectory(base)) {
@@ -202,7 +204,7 @@ public final class LoraMerger implements AutoCloseable {
                     Files.copy(base.resolve(name), folder.resolve(name), StandardCopyOption.REPLACE_EXISTING);
                 }
             }
-            if (files.config().has("quantization_config")) { // decoded, they no longer are
+            if (files.config().has("quantization_config")) { // the weights are written dequantized
                 JsonConfig plain = files.config().without("quantization_config");
                 Files.writeString(folder.resolve("config.json"), plain.json() + "\n");
             }
@@ -211,7 +213,7 @@ public final class LoraMerger implements AutoCloseable {
         }
     }
 
-    /** From a GGUF file: its tensors by HF's names, which are those that the architecture asks for. */
+    /** Writes a folder from a GGUF file, with the tensors that the architecture requires, by HF name. */
     private void exportFolder(Path folder, String dtype, long shardBytes) {
         Map<String, Integer> tokens = new TreeMap<>();
         GgufFile file = ((GgufSource) files.fileWeights()).file();
@@ -234,7 +236,7 @@ public final class LoraMerger implements AutoCloseable {
         }
     }
 
-    /** A tensor piece by piece: straight from the base, or from the merged matrix, which is let go at its end. */
+    /** Returns a reader of a tensor: of the base, or of the merged matrix, which is released after the last chunk. */
     private SafetensorsWriter.FloatReader values(String name) {
         if (!tensors.containsKey(name) || !updates(name)) {
             return (first, out, count) -> files.weights().read(name, first, out, count);
@@ -245,12 +247,12 @@ public final class LoraMerger implements AutoCloseable {
     /**
      * Writes a GGUF file with the base's metadata.
      *
-     * @param dtype F32, BF16 or F16 for what is changed; empty for what the base has, so that quantized matrices are
-     *     quantized anew
+     * @param dtype F32, BF16 or F16 for merged matrices; empty for the types of the base, so that quantized matrices
+     *     are quantized again
      */
     public void writeGguf(Path file, String dtype) {
         if (!(files.fileWeights() instanceof GgufSource source)) {
-            throw new ModelException(base, "is no GGUF file; merged it is written as a folder with safetensors again");
+            throw new ModelException(base, "is not a GGUF file; write the merged model as a folder with safetensors");
         }
         GgufFile stored = source.file();
         Map<String, List<String>> changed = new LinkedHashMap<>();
@@ -278,11 +280,11 @@ public final class LoraMerger implements AutoCloseable {
     }
 
     /**
-     * Writes a GGUF file from a base that is a folder.
+     * Writes a GGUF file from a base model in a folder.
      *
-     * @param dtype F32, BF16 or F16 for matrices; empty for what the base has
+     * @param dtype F32, BF16 or F16 for matrices; empty for the types of the base
      * @param vocabulary the metadata of its tokenizer
-     * @return what a reader of the file should know
+     * @return notes for the user about differences of the file
      */
     public List<String> exportGguf(Path file, String dtype, Map<String, GgufValue> vocabulary) {
         Map<String, String> stored = new HashMap<>();
@@ -307,18 +309,17 @@ public final class LoraMerger implements AutoCloseable {
     }
 
     /**
-     * Writes the adapter alone as llama.cpp takes it. Where an update's scale is not alpha / rank, the difference goes into
-     * B.
+     * Writes the adapter alone as a GGUF adapter of llama.cpp. If an update's scale is not alpha / rank, B is rescaled.
      */
     public void writeGgufAdapter(Path file) {
         if (adapter.dora()) {
-            throw new ModelException(file, "llama.cpp has no adapters with lengths of their own (DoRA)");
+            throw new ModelException(file, "llama.cpp does not support DoRA adapters");
         }
         LoraAdapter all = adapterAgain();
         if (all.loraUpdates().stream().anyMatch(update -> update.path().endsWith(".kv_b_proj"))) {
             throw new ModelException(
                     file,
-                    "llama.cpp splits kv_b_proj in two, so it takes no adapter for it; merge into the model instead");
+                    "llama.cpp splits kv_b_proj in two and supports no adapter for it; merge the adapter into the model instead");
         }
         double alpha = all.alpha();
         String architecture = GgufNames.architecture(files.architecture());
@@ -338,7 +339,7 @@ public final class LoraMerger implements AutoCloseable {
         GgufWriter.write(file, metadata, entries);
     }
 
-    /** With all updates loaded, in the order of the model. */
+    /** Returns the adapter with all updates loaded, in the order of the model. */
     private LoraAdapter adapterAgain() {
         LoraAdapter again = adapter.reopen();
         NullOps shapes = new NullOps(device, Precision.FLOAT32, Fallback.QUIET);

@@ -8,11 +8,11 @@ import tools.jackson.databind.json.JsonMapper;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
- * What became of a tensor. Errors are relative: the length of the difference by the length of what was there, of the whole tensor and of its worst
- * row.
+ * The quantization error of a tensor. Errors are relative: the norm of the difference divided by the norm of the
+ * original, for the whole tensor and for its worst row.
  *
- * @param wanted what its type would be, had its rows been whole blocks
- * @param worstRow the row with the largest error; the first one where nothing was lost
+ * @param wanted the type for rows that divide into whole blocks
+ * @param worstRow the row with the largest error; 0 if all errors are 0
  */
 public record QuantizationReport(
         String name,
@@ -24,18 +24,18 @@ public record QuantizationReport(
         long worstRow,
         double worstRowError) {
 
-    /** One that is written as it was. */
+    /** Returns the report of a tensor that is copied unchanged. */
     static QuantizationReport unchanged(GgufWriter.GgufEntry entry) {
         return new QuantizationReport(
                 entry.name(), entry.format(), entry.format(), entry.format(), entry.bytes(), 0, 0, 0);
     }
 
-    /** Whether its rows are no whole blocks of the type that was asked for. */
+    /** Returns true if another type was used because rows do not divide into whole blocks of the wanted type. */
     public boolean fellBack() {
         return wanted != to;
     }
 
-    /** An object of a report, in one line. */
+    /** Returns the report as a JSON object on one line. */
     public String json() {
         ObjectNode json = new JsonMapper().createObjectNode();
         json.put("name", name).put("from", text(from)).put("type", text(to)).put("bytes", bytes);
@@ -46,7 +46,7 @@ public record QuantizationReport(
         return json.toString();
     }
 
-    /** Of what {@link #json} made. */
+    /** Parses the result of {@link #json}. */
     static QuantizationReport of(String text) {
         JsonNode json = new JsonMapper().readTree(text);
         String type = json.path("type").stringValue();

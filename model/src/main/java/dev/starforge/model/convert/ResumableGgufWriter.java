@@ -23,9 +23,10 @@ import java.util.Map;
 import java.util.function.Function;
 
 /**
- * A GGUF file that takes long to write, so that a killed process goes on where it was. Tensors go into {@code FILE.incomplete}, and a journal beside
- * it has a line for each that is on the disk: data first, then its line, so that what the journal says is there. Its first line is a hash of the
- * head and of what the file is made from; where that has changed, the file is begun anew. The name is given when all is there.
+ * Writes a GGUF file and resumes after the process was killed. Tensors go to {@code FILE.incomplete}. A journal beside
+ * it has a line for each tensor on the disk, written after the tensor's data is synced. The first line of the journal
+ * is a hash of the header and the inputs; if it differs, writing starts over. The complete file is renamed to its final
+ * name.
  */
 final class ResumableGgufWriter {
     private final Path path;
@@ -40,8 +41,8 @@ final class ResumableGgufWriter {
     /**
      * A file to be written.
      *
-     * @param inputs what it is made from; any change of it makes another file
-     * @param betweenSyncs so many bytes may be lost and written again; fewer wait for the disk more often
+     * @param inputs description of the inputs; if it changes, writing starts over
+     * @param betweenSyncs bytes between two syncs: at most this much is written again after a crash
      */
     ResumableGgufWriter(
             Path path,
@@ -67,21 +68,21 @@ final class ResumableGgufWriter {
             }
             return HexFormat.of().formatHex(digest.digest());
         } catch (NoSuchAlgorithmException missing) {
-            throw new IllegalStateException(missing); // every JDK has it
+            throw new IllegalStateException(missing); // every JDK has SHA-256
         }
     }
 
     /**
-     * Writes what is missing.
+     * Writes the tensors that are not in the file yet.
      *
-     * @param line what to remember of a tensor that was just written, without line breaks
+     * @param line returns the journal line for a tensor that was just written, without line breaks
      * @return the lines of all tensors, in their order
      */
     List<String> write(Function<GgufWriter.GgufEntry, String> line, GgufQuantizer.QuantizeProgress progress) {
         try (FileChannel out = FileChannel.open(partial, StandardOpenOption.CREATE, StandardOpenOption.WRITE);
                 FileLock lock = out.tryLock()) {
             if (lock == null) {
-                throw new ModelException(partial, "another process is writing it");
+                throw new ModelException(partial, "another process is writing this file");
             }
             List<String> lines = resume(out);
             try (FileChannel notes = FileChannel.open(
@@ -92,11 +93,12 @@ final class ResumableGgufWriter {
             Files.delete(journal);
             return lines;
         } catch (IOException failure) {
-            throw new ModelException(path, "cannot be written: " + failure + "; the same command resumes it", failure);
+            throw new ModelException(
+                    path, "cannot be written: " + failure + "; run the same command again to resume", failure);
         }
     }
 
-    /** The lines of what is there already; the channel is left behind it. */
+    /** Returns the journal lines of the tensors already written and positions the channel after them. */
     private List<String> resume(FileChannel out) throws IOException {
         List<String> lines = journal();
         List<Long> ends = ends();
@@ -113,7 +115,7 @@ final class ResumableGgufWriter {
         return new ArrayList<>();
     }
 
-    /** Whole lines; one that was cut off while it was written does not count, and is cut off for good. */
+    /** Returns the complete lines of the journal and removes an incomplete last line. */
     private List<String> journal() throws IOException {
         if (!Files.exists(journal)) {
             return List.of();
@@ -126,7 +128,7 @@ final class ResumableGgufWriter {
         return whole.lines().toList();
     }
 
-    /** The end of the head, and of each tensor. */
+    /** Returns the end offsets of the header and of each tensor. */
     private List<Long> ends() {
         int alignment = GgufWriter.alignment(path, metadata);
         List<Long> ends = new ArrayList<>(List.of((long) head.length));
@@ -141,7 +143,7 @@ final class ResumableGgufWriter {
         if (bytes > room) {
             Files.deleteIfExists(partial);
             throw new ModelException(
-                    path, "needs " + (bytes >> 20) + " MB of disk, and " + (room >> 20) + " MB are free; make room");
+                    path, "needs " + (bytes >> 20) + " MB of disk space, but only " + (room >> 20) + " MB are free");
         }
     }
 

@@ -9,8 +9,8 @@ import java.nio.channels.WritableByteChannel;
 import java.util.stream.IntStream;
 
 /**
- * Rounds a tensor to the nearest blocks of a type, some rows at a time, and measures what that loses. Rows are independent, so threads share those of
- * a piece; sums are made in the order of rows.
+ * Quantizes a tensor, some rows at a time, and measures the error. Rows are independent, so threads share the rows of a
+ * chunk. Errors are summed in the order of the rows.
  */
 final class TensorQuantizer {
     private static final int ROWS = 16;
@@ -35,7 +35,7 @@ final class TensorQuantizer {
         return new GgufWriter.GgufEntry(tensor.name(), to, tensor.shape(), this::write);
     }
 
-    /** Of what was written. */
+    /** Returns the report of the tensor. */
     QuantizationReport result() {
         return new QuantizationReport(
                 tensor.name(), tensor.format(), wanted, to, entry().bytes(), relative(lost, squares), worstRow, worst);

@@ -10,11 +10,14 @@ import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
 
-/** A file that appears under its name when all of it is on the disk; until then, and after a failure, what was there stays. */
+/**
+ * Writes a file atomically: to {@code NAME.partial} first, then synced and renamed. If writing fails, an existing file
+ * is unchanged.
+ */
 public final class AtomicFile {
     private AtomicFile() {}
 
-    /** Writes what a file holds. */
+    /** Writes the contents of a file. */
     public interface FileContents {
         void write(FileChannel out) throws IOException;
     }
@@ -38,16 +41,16 @@ public final class AtomicFile {
         }
     }
 
-    /** What is left of a file that could not be written; a full disk must not stay full. */
+    /** Deletes the partial file, so that a failed write does not use disk space. */
     private static void removeQuietly(Path partial) {
         try {
             Files.deleteIfExists(partial);
-        } catch (IOException left) {
-            // the failure before it is the one to tell
+        } catch (IOException ignored) {
+            // the earlier exception is the one to report
         }
     }
 
-    /** A channel may take less than it is given. */
+    /** Writes all of {@code data}; a single {@code write} of a channel may be partial. */
     public static void put(WritableByteChannel out, ByteBuffer data) throws IOException {
         while (data.hasRemaining()) {
             out.write(data);

@@ -16,34 +16,35 @@ import tools.jackson.databind.node.ArrayNode;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
- * NF4 weights under the names that bitsandbytes gives them: the codes under the weight's own name, the magnitudes, maps and
- * a small JSON object as bytes under names behind it. Plain and double quantization, any block size.
+ * NF4 weights in the layout of bitsandbytes. The quantized values have the name of the weight; absmax values, code maps
+ * and the quantization state (JSON as bytes) are tensors with suffixes. Supports plain and double quantization and any
+ * block size.
  */
 public final class BitsAndBytes {
     private static final String STATE = ".quant_state.bitsandbytes__nf4";
 
-    /** What the names of a weight's other tensors end in. */
+    /** Suffixes of the names of a weight's other tensors. */
     static final List<String> PARTS = List.of(STATE, ".nested_absmax", ".absmax", ".nested_quant_map", ".quant_map");
 
     private static final JsonMapper JSON = new JsonMapper();
 
     private BitsAndBytes() {}
 
-    /** A weight and the shape it had before it was flattened. */
+    /** A weight and its original shape; the quantized values are flattened. */
     public record Nf4Weight(Shape shape, Nf4 codes) {}
 
-    /** Whether the file holds {@code name} in this form. */
+    /** Returns true if the file stores {@code name} as NF4. */
     public static boolean has(Safetensors file, String name) {
         return file.has(name + STATE);
     }
 
     /**
-     * What is known of a weight without reading it.
+     * The layout of a weight, known without reading its values.
      *
-     * @param isNested whether its magnitudes are coded, and if so
-     * @param nestedBlock how many of them share a magnitude
-     * @param offset what is added to all of them
-     * @param hasOurMap whether their codes are those of {@link Nf4#dynamicMap}
+     * @param isNested true if the absmax values are quantized too (double quantization)
+     * @param nestedBlock absmax values per block of the second quantization
+     * @param offset added to every dequantized absmax value
+     * @param hasOurMap true if the code map of the absmax values is {@link Nf4#dynamicMap}
      */
     record Nf4Layout(Shape shape, int block, boolean isNested, int nestedBlock, float offset, boolean hasOurMap) {}
 
@@ -130,7 +131,10 @@ public final class BitsAndBytes {
         return file.bytes(name, "U8").array();
     }
 
-    /** The tensors that stand for a weight whose values were of {@code dtype} (float32, float16 or bfloat16) before. */
+    /**
+     * Returns the tensors that store a weight. {@code dtype} is its type before quantization: float32, float16 or
+     * bfloat16.
+     */
     public static List<SafetensorsFile.SafetensorsData> entries(String name, Nf4Weight weight, String dtype) {
         Nf4 nf4 = weight.codes();
         ObjectNode state = JSON.createObjectNode();

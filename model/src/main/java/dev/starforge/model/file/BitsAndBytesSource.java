@@ -11,7 +11,8 @@ import java.util.Optional;
 import java.util.function.Consumer;
 
 /**
- * NF4 weights as {@link BitsAndBytes} writes them. With its block sizes and map they are kept as they are; others are decoded.
+ * NF4 weights as {@link BitsAndBytes} writes them. Weights with the default block sizes and code map stay quantized;
+ * others are dequantized.
  */
 final class BitsAndBytesSource extends PrequantizedSource {
     private static final int BLOCK = Nf4.DEFAULT_BLOCK;
@@ -26,7 +27,7 @@ final class BitsAndBytesSource extends PrequantizedSource {
 
     static BitsAndBytesSource of(Safetensors file, JsonConfig quantization) {
         if (!quantization.bool("load_in_4bit", false)) {
-            throw quantization.invalid("load_in_4bit", "true: of bitsandbytes only NF4 can be read");
+            throw quantization.invalid("load_in_4bit", "true: NF4 is the only supported bitsandbytes format");
         }
         if (!quantization.string("bnb_4bit_quant_type", "fp4").equals("nf4")) {
             throw quantization.invalid("bnb_4bit_quant_type", "nf4");
@@ -64,7 +65,7 @@ final class BitsAndBytesSource extends PrequantizedSource {
                 : layout.isNested() ? Optional.of(DType.NF4_DOUBLE).filter(type -> nested) : Optional.of(DType.NF4);
     }
 
-    /** Magnitudes beside the codes of their blocks. */
+    /** Reads blocks of NF4: an absmax value followed by the quantized values of the block. */
     @Override
     public void readRows(String name, long first, ByteBuffer into) {
         if (!isPacked(name)) {
@@ -82,7 +83,7 @@ final class BitsAndBytesSource extends PrequantizedSource {
         }
     }
 
-    /** The file's own bytes. */
+    /** Passes on the bytes of the file unchanged. */
     @Override
     public void readPlanes(String name, Consumer<ByteBuffer> piece) {
         SafetensorsFile.SafetensorsTensor codes = file.tensor(name);

@@ -14,15 +14,16 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Four-bit GPTQ in the layout of AutoGPTQ, version 1: of a projection x the tensors {@code x.qweight}, {@code x.qzeros},
- * {@code x.scales} and {@code x.g_idx} stand for {@code x.weight}. With {@code desc_act} inputs belong to groups in any order,
- * which g_idx says; a file without it has groups of neighbours. One projection at a time is held, as the file has it.
+ * 4-bit GPTQ in the layout of AutoGPTQ, version 1: the tensors {@code x.qweight}, {@code x.qzeros}, {@code x.scales}
+ * and {@code x.g_idx} store the weight {@code x.weight} of a projection. With {@code desc_act}, {@code g_idx} maps each
+ * input to its group; without it, groups are consecutive inputs. At most one projection is in memory, packed as in the
+ * file.
  */
 final class GptqSource extends PrequantizedSource {
     private static final Pattern PART = Pattern.compile("(.*)\\.(qweight|qzeros|scales|g_idx)");
     private static final int PIECE = 1 << 20;
 
-    /** Inputs that share a scale, or -1 for all of them. */
+    /** Inputs per scale, or -1 for one scale for all inputs. */
     private final int group;
 
     private String heldName = "";
@@ -35,10 +36,10 @@ final class GptqSource extends PrequantizedSource {
 
     static GptqSource of(Safetensors file, JsonConfig quantization) {
         if (quantization.integer("bits") != 4) {
-            throw quantization.invalid("bits", "4, the only width of GPTQ that can be read");
+            throw quantization.invalid("bits", "4: GPTQ is supported with 4 bits only");
         }
         if (!quantization.string("checkpoint_format", "gptq").equals("gptq")) {
-            throw quantization.invalid("checkpoint_format", "gptq, whose zero points are stored less one");
+            throw quantization.invalid("checkpoint_format", "gptq: other checkpoint formats of GPTQ are not supported");
         }
         int group = quantization.integer("group_size");
         if (group != -1 && group < 1) {

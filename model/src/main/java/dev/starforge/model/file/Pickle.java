@@ -9,7 +9,9 @@ import java.util.Locale;
 import java.util.Optional;
 import java.util.regex.Pattern;
 
-/** Weights as Python pickles. Reading one means running the program inside it, so they are refused by name. */
+/**
+ * Detects weights stored as Python pickles by file name and refuses them: loading a pickle executes code from the file.
+ */
 public final class Pickle {
     private static final Pattern NAME =
             Pattern.compile("pytorch_model\\.bin.*|.*\\.(bin|pt|pth|ckpt|pkl|pickle)", Pattern.DOTALL);
@@ -22,7 +24,7 @@ public final class Pickle {
         }
     }
 
-    /** Refuses a folder for the first pickle in it. */
+    /** Throws for the first pickle in a folder. */
     static void refuseAnyIn(Path folder) {
         try (DirectoryStream<Path> files = Files.newDirectoryStream(folder, Pickle::isNamedSo)) {
             Optional<Path> first = Optional.empty();

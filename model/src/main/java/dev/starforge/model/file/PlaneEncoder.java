@@ -13,29 +13,30 @@ import java.util.function.Consumer;
 import java.util.stream.IntStream;
 
 /**
- * A matrix of floats as the planes of a quantized type, in pieces: first the codes, by the scale that each group has by itself, as
- * the weights are read and by several threads; then the scales, one number in 64 or 128, which alone are kept so long. So one
- * pass is enough, and the matrix is never there whole.
+ * Quantizes a matrix of floats into the planes of a quantized type, in chunks. The quantized values come first, encoded
+ * by several threads while the weights are read; each group has its own scale. The scales, one for 64 or 128 values,
+ * are kept in memory and come last. One pass is enough, and the whole matrix is never in memory.
  */
 public final class PlaneEncoder {
-    /** Elements that one thread quantizes at a time, or those of a row if they are more; and how many of these are a piece. */
+    /** Elements that one thread quantizes at a time (at least one row), and the number of such parts in a chunk. */
     private static final int PART = 1 << 17;
 
     private static final int PARTS = 8;
 
     private PlaneEncoder() {}
 
-    /** Whether a type's codes depend on nothing beyond their group. */
+    /** Returns true if the quantized values of a type depend on the values of their group only. */
     public static boolean stream(DType type) {
         return type == DType.NF4_DOUBLE || type == DType.INT8_128;
     }
 
-    /** All bytes of the planes, one after the other. Of a piece nothing is to be kept. */
+    /** Passes the bytes of all planes to {@code piece}, in order. The buffer is valid only during the call. */
     public static void encode(WeightSource source, String name, Spec as, Consumer<ByteBuffer> piece) {
         switch (as.dtype()) {
             case NF4_DOUBLE -> nf4(source, name, as.shape(), piece);
             case INT8_128 -> int8(source, name, as.shape(), piece);
-            default -> throw new ModelException(source.path(), "tensor " + name + " has no planes in pieces as " + as);
+            default ->
+                throw new ModelException(source.path(), "tensor " + name + " cannot be encoded in chunks as " + as);
         }
     }
 
@@ -71,7 +72,7 @@ public final class PlaneEncoder {
         return ByteBuffer.allocate(bytes).order(ByteOrder.LITTLE_ENDIAN);
     }
 
-    /** Quantizes weights from element {@code first} on, and puts their codes. */
+    /** Quantizes weights from element {@code first} on and stores the quantized values. */
     private interface Coder {
         void encode(long first, float[] values, ByteBuffer out);
     }
@@ -89,7 +90,7 @@ public final class PlaneEncoder {
                 long first = begin + (long) part * each;
                 int count = (int) Math.min(each, begin + rows - first) * width;
                 float[] values = new float[count];
-                synchronized (source) { // a source promises no more for floats
+                synchronized (source) { // reading floats is not thread-safe
                     source.read(name, first * width, values, count);
                 }
                 try {

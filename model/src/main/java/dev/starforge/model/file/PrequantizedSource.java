@@ -10,9 +10,9 @@ import java.nio.file.Path;
 import java.util.Optional;
 
 /**
- * Safetensors whose projections a quantizer has replaced by several tensors each: codes, scales and what else its format has.
- * Seen from here they are weights again, under HF's names and with their shapes, stored in a quantized type; everything else
- * is as in any file.
+ * Safetensors of a quantized model, in which several tensors (quantized values, scales, zero points) replace the weight
+ * of each projection. This source presents them as one weight of a quantized type, with HF's name and shape. Other
+ * tensors are read as usual.
  */
 public abstract sealed class PrequantizedSource implements WeightSource permits BitsAndBytesSource, GptqSource {
     final Safetensors file;
@@ -23,7 +23,7 @@ public abstract sealed class PrequantizedSource implements WeightSource permits 
         this.plain = WeightSource.of(file);
     }
 
-    /** As {@code config.json} says, in the section {@code quantization_config}. */
+    /** Opens a source for the {@code quantization_config} of {@code config.json}. */
     public static PrequantizedSource open(Safetensors file, JsonConfig quantization) {
         return switch (quantization.string("quant_method")) {
             case "gptq" -> GptqSource.of(file, quantization);
@@ -32,15 +32,15 @@ public abstract sealed class PrequantizedSource implements WeightSource permits 
         };
     }
 
-    /** Whether a weight is stored as several tensors. */
+    /** Returns true if a weight is stored as several tensors. */
     abstract boolean isPacked(String name);
 
-    /** The weight that a tensor of the file belongs to: of most tensors they themselves. */
+    /** Returns the weight that a tensor of the file belongs to: its own name unless it is part of a packed weight. */
     public abstract String weightOf(String tensor);
 
     abstract Shape packedShape(String name);
 
-    /** The type that a packed weight can be kept in; empty where it must be decoded. */
+    /** Returns the type that a packed weight can keep in memory; empty if it must be dequantized. */
     abstract Optional<DType> packedType(String name);
 
     abstract void readPacked(String name, long first, float[] out, int count);

@@ -18,20 +18,20 @@ import java.util.function.Consumer;
 import java.util.regex.Pattern;
 
 /**
- * Another source with its projections quantized, piece by piece as they are read: a matrix is never there whole. It says
- * that they are stored in a quantized type, so a loader copies them as it would out of a file that has them; read as floats
- * they are the decoded numbers. Rows that are not whole blocks are given as float32 with those very numbers, so that what
- * is computed does not depend on what fits a block. Of what is not quantized only quantized types count as stored; the rest
- * is the loader's to choose.
+ * Quantizes the projections of another source in chunks while they are read, so that a whole matrix is never in memory.
+ * It reports a quantized type as stored type, so a loader copies the weights as if the file contained them. Read as
+ * floats, the weights are the dequantized values. Rows that do not divide into whole blocks are float32 with these
+ * dequantized values, so results do not depend on the block size. For tensors that it does not quantize, it reports
+ * only quantized stored types and leaves the choice to the loader otherwise.
  *
- * <p>{@link PlaneEncoder} take one pass. Floats of double quantization need all magnitudes of a matrix before the first, hence a
- * pass of its own.
+ * <p>{@link PlaneEncoder} needs one pass. Floats of double quantization need another pass before, since they depend on
+ * all absmax values of a matrix.
  */
 public final class QuantizingSource implements WeightSource {
     private static final Pattern PROJECTION = Pattern.compile(
             "(?!.*\\.(shared_expert_)?gate\\.weight$)" + "(model\\.layers|transformer\\.h)\\.\\d+\\..+\\.weight");
 
-    /** Elements of a pass over magnitudes at a time, or those of 64 rows if they are more. */
+    /** Elements per step of the pass over the absmax values (at least 64 rows). */
     private static final int PIECE = 1 << 20;
 
     private static final int BLOCK = Nf4.DEFAULT_BLOCK;
@@ -126,7 +126,7 @@ public final class QuantizingSource implements WeightSource {
         System.arraycopy(decoded, Math.toIntExact(first - begin * width), out, 0, count);
     }
 
-    /** Rows, from a block's beginning to a block's or the matrix's end. */
+    /** Returns dequantized rows. The range begins at a block and ends at a block or at the end of the matrix. */
     private float[] decoded(String name, long first, int rows, int width) {
         if (quantization instanceof Quantization.Int8(int group)) {
             return groups(name, first, rows, width, group).decode();
@@ -148,7 +148,10 @@ public final class QuantizingSource implements WeightSource {
         }
     }
 
-    /** Codes by the magnitude a block has, beside the magnitude it is decoded with. */
+    /**
+     * Encodes NF4 blocks. Values are quantized with the block's own absmax; the stored absmax is the one for
+     * dequantization.
+     */
     private void nf4(String name, long first, int rows, int width, boolean twice, ByteBuffer out) {
         int blocks = Math.ceilDiv(rows * width, BLOCK);
         float[] values = new float[blocks * BLOCK];
@@ -167,7 +170,7 @@ public final class QuantizingSource implements WeightSource {
         }
     }
 
-    /** The fewest rows that are whole blocks of the flattened matrix. */
+    /** Returns the smallest number of rows that is a multiple of the block size. */
     private static int rowsOfWholeBlocks(int width) {
         return BLOCK / Math.min(BLOCK, Integer.lowestOneBit(width));
     }
@@ -204,7 +207,7 @@ public final class QuantizingSource implements WeightSource {
         }
     }
 
-    /** As blocks of Q8_0: of each the scale and 32 codes. */
+    /** Writes blocks of Q8_0: a scale and 32 quantized values. */
     private static void bytes(Int8Groups groups, ByteBuffer out) {
         int size = DType.Q8_0.blockElements();
         int each = Math.ceilDiv(groups.columns(), groups.group());
@@ -220,7 +223,7 @@ public final class QuantizingSource implements WeightSource {
         return new ModelException(path(), "tensor " + name + " from row " + row + ": " + wrong.getMessage(), wrong);
     }
 
-    /** One at a time: a source promises no more for floats. */
+    /** Synchronized, because reading floats from a source is not thread-safe. */
     private void readFloats(String name, long first, float[] out, int count) {
         synchronized (source) {
             source.read(name, first, out, count);

@@ -8,14 +8,14 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Map;
 
-/** Named tensors in the safetensors format, in one file or in several; a reader need not know which. */
+/** Named tensors in the safetensors format, in one file or in several shards. */
 public sealed interface Safetensors extends AutoCloseable permits SafetensorsFile, SafetensorsFolder {
-    /** A file, or a folder with {@code model.safetensors} or its shards. */
+    /** Opens a file, or a folder with {@code model.safetensors} or its shards. */
     static Safetensors open(Path path) {
         return Files.isDirectory(path) ? SafetensorsFolder.open(path) : SafetensorsFile.open(path);
     }
 
-    /** What errors name. */
+    /** Returns the path that error messages name. */
     Path path();
 
     Map<String, SafetensorsFile.SafetensorsTensor> tensors();
@@ -23,7 +23,7 @@ public sealed interface Safetensors extends AutoCloseable permits SafetensorsFil
     /** Fills {@code into} with a tensor's bytes from {@code offset} on. */
     void read(SafetensorsFile.SafetensorsTensor tensor, long offset, ByteBuffer into);
 
-    /** Where a tensor lies. */
+    /** Returns the region of the file that stores a tensor. */
     FileRegion region(SafetensorsFile.SafetensorsTensor tensor);
 
     @Override
@@ -41,21 +41,21 @@ public sealed interface Safetensors extends AutoCloseable permits SafetensorsFil
         return stored;
     }
 
-    /** A small tensor of 32-bit integers. */
+    /** Reads a small tensor of 32-bit integers. */
     default int[] ints(String name) {
         int[] values = new int[count(name)];
         bytes(name, "I32").asIntBuffer().get(values);
         return values;
     }
 
-    /** A small tensor of 32-bit floats. */
+    /** Reads a small tensor of 32-bit floats. */
     default float[] floats(String name) {
         float[] values = new float[count(name)];
         bytes(name, "F32").asFloatBuffer().get(values);
         return values;
     }
 
-    /** The raw bytes of a small tensor, which must have the type. */
+    /** Reads the raw bytes of a small tensor. Throws if its type is not {@code dtype}. */
     default ByteBuffer bytes(String name, String dtype) {
         SafetensorsFile.SafetensorsTensor stored = tensor(name);
         if (!stored.dtype().equals(dtype)) {
@@ -67,14 +67,14 @@ public sealed interface Safetensors extends AutoCloseable permits SafetensorsFil
         return buffer.flip();
     }
 
-    /** A tensor of any type as floats, rounded where a float cannot hold the number; true is 1. */
+    /** Reads a tensor of any type as floats, rounded to nearest; true is 1. */
     default float[] readFloats(String name) {
         float[] values = new float[count(name)];
         readFloats(tensor(name), 0, values, 0, values.length);
         return values;
     }
 
-    /** Elements {@code first} to {@code first + count - 1} of a tensor of any type as floats. */
+    /** Reads elements {@code first} to {@code first + count - 1} of a tensor of any type as floats. */
     default void readFloats(SafetensorsFile.SafetensorsTensor tensor, long first, float[] out, int at, int count) {
         SafetensorsType type = SafetensorsType.valueOf(tensor.dtype());
         int piece = Math.min(count, (1 << 20) / type.bytes());
@@ -89,7 +89,8 @@ public sealed interface Safetensors extends AutoCloseable permits SafetensorsFil
     private int count(String name) {
         SafetensorsFile.SafetensorsTensor stored = tensor(name);
         if (stored.bytes() > Integer.MAX_VALUE - 8) {
-            throw new ModelException(path(), "tensor " + name + ": " + stored.bytes() + " bytes do not fit one array");
+            throw new ModelException(
+                    path(), "tensor " + name + ": " + stored.bytes() + " bytes do not fit into one array");
         }
         return (int) stored.shape().size();
     }

@@ -27,8 +27,8 @@ import tools.jackson.databind.node.ObjectNode;
 
 /**
  * A safetensors file: eight bytes of header length, a JSON header, raw little-endian data. The file is untrusted: the
- * header is bounded, and every tensor must lie inside the data, fit its shape, and neither overlap another nor leave a
- * hole, as the format demands. Data is read on request, never the whole file at once.
+ * header size is limited, and the tensors must match their shapes and cover the data without overlaps or holes, as the
+ * format demands. Data is read on request.
  */
 public final class SafetensorsFile implements Safetensors {
     private static final long LARGEST_HEADER = 100L << 20;
@@ -54,7 +54,7 @@ public final class SafetensorsFile implements Safetensors {
         }
     }
 
-    /** What to write: a name, a type as the format spells it, a shape, and the little-endian bytes. */
+    /** A tensor to write: name, type as the format spells it, shape, and little-endian bytes. */
     public record SafetensorsData(String name, String dtype, Shape shape, ByteBuffer data) {
         public static SafetensorsData of(String name, Shape shape, float... values) {
             ByteBuffer data = ByteBuffer.allocate(4 * values.length).order(ByteOrder.LITTLE_ENDIAN);
@@ -213,7 +213,7 @@ public final class SafetensorsFile implements Safetensors {
         return tensors;
     }
 
-    /** A text that the file carries beside its tensors, or {@code missing}. */
+    /** Returns a metadata value, or {@code defaultValue} if the file does not have the key. */
     public String metadata(String key, String defaultValue) {
         return metadata.getOrDefault(key, defaultValue);
     }
@@ -242,13 +242,14 @@ public final class SafetensorsFile implements Safetensors {
         while (into.hasRemaining()) {
             int count = channel.read(into, position);
             if (count < 0) {
-                throw new EOFException("the file ends at " + position + ", " + into.remaining() + " bytes short");
+                throw new EOFException(
+                        "unexpected end of file at byte " + position + ", " + into.remaining() + " bytes missing");
             }
             position += count;
         }
     }
 
-    /** Writes a file beside its final place and renames it, so that no half file ever has the name. */
+    /** Writes a file atomically (see {@link AtomicFile}). */
     public static void write(Path path, List<SafetensorsData> entries) {
         ObjectNode header = JSON.createObjectNode();
         header.putObject("__metadata__").put("format", "pt");

@@ -21,9 +21,9 @@ import tools.jackson.databind.json.JsonMapper;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
- * The weights of a folder as HF lays them out: {@code model.safetensors}, or shards and an index that says which tensor is
- * in which. The index is untrusted: a shard is a plain name of a file that lies, links resolved, in the folder itself;
- * each tensor must be in the shard that the index names, and in no other.
+ * The weights of a folder in HF's layout: {@code model.safetensors}, or shards and an index from tensors to shards. The
+ * index is untrusted: a shard must be a file name, and the file, with links resolved, must be in the folder. Each
+ * tensor must be in the shard that the index names and in no other shard.
  */
 public final class SafetensorsFolder implements Safetensors {
     private static final String SINGLE = "model.safetensors";
@@ -55,7 +55,7 @@ public final class SafetensorsFolder implements Safetensors {
         throw new ModelException(folder, "expected a folder with " + SINGLE + " or " + INDEX);
     }
 
-    /** With the shards of an index, or the single file if it is empty. */
+    /** Opens the shards of an index, or the single file if the index is empty. */
     private static SafetensorsFolder open(Path folder, Map<String, String> weightMap) {
         SafetensorsFolder opened = new SafetensorsFolder(folder);
         try {
@@ -106,12 +106,12 @@ public final class SafetensorsFolder implements Safetensors {
                 && name.chars().noneMatch(c -> c == '/' || c == '\\' || c == ':' || c < ' ');
     }
 
-    /** A file of the folder; a link that leads out of it is refused. */
+    /** Returns a file of the folder. Throws if it is a link to a file outside the folder. */
     private static Path inside(Path folder, String name) {
         Path file = folder.resolve(name);
         try {
             if (!file.toRealPath().startsWith(folder.toRealPath())) {
-                throw new ModelException(file, "leads out of its folder to " + file.toRealPath());
+                throw new ModelException(file, "links to a file outside its folder: " + file.toRealPath());
             }
             return file;
         } catch (IOException failure) {
@@ -140,7 +140,7 @@ public final class SafetensorsFolder implements Safetensors {
                 if (home != shard) {
                     throw new ModelException(
                             shard.path(),
-                            "tensor " + name + ": is in " + home.path().getFileName() + " too");
+                            "tensor " + name + ": is also in " + home.path().getFileName());
                 }
             }
         }
@@ -180,9 +180,8 @@ public final class SafetensorsFolder implements Safetensors {
     }
 
     /**
-     * Writes tensors in order, into as many files as it takes to keep each at {@code shardBytes} of data or less (but for
-     * a tensor that is larger alone). The index comes last, so that an interrupted folder has none. A folder that has
-     * weights already is refused.
+     * Writes tensors in order, into files of at most {@code shardBytes} of data each (a larger tensor has a file of its
+     * own). The index is written last, so an incomplete folder has no index. Throws if the folder already has weights.
      */
     public static void write(Path folder, List<SafetensorsFile.SafetensorsData> entries, long shardBytes) {
         for (String taken : List.of(SINGLE, INDEX)) {

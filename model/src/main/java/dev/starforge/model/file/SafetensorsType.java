@@ -4,7 +4,7 @@ import dev.starforge.tensor.DType;
 import dev.starforge.tensor.codec.Fp8;
 import java.nio.ByteBuffer;
 
-/** The element types of the safetensors format, but for complex numbers and those smaller than a byte. */
+/** The element types of the safetensors format, without complex numbers and types smaller than a byte. */
 enum SafetensorsType {
     F64(8),
     F32(4),
@@ -42,7 +42,7 @@ enum SafetensorsType {
         return false;
     }
 
-    /** Elements of a little-endian buffer as floats. */
+    /** Converts elements of a little-endian buffer to floats. */
     void widen(ByteBuffer in, float[] out, int at, int count) {
         for (int i = 0; i < count; i++) {
             out[at + i] = widen(in, i * bytes);
@@ -70,7 +70,10 @@ enum SafetensorsType {
         };
     }
 
-    /** Halves what does not fit, and keeps the lost bit so that it still rounds as the whole number would. */
+    /**
+     * Converts an unsigned number. Halves it if the top bit is set, keeping the lost bit sticky so that rounding stays
+     * correct.
+     */
     private static float unsigned(long bits) {
         return bits >= 0 ? bits : 2 * (float) (bits >>> 1 | bits & 1);
     }

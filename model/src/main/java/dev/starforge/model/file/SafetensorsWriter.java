@@ -22,8 +22,8 @@ import tools.jackson.databind.json.JsonMapper;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
- * Writes safetensors piece by piece, so that neither a tensor nor a file has to be in memory whole. Each file is written
- * beside its final place and renamed, so that no half file ever has the name.
+ * Writes safetensors in chunks, so that neither a tensor nor a file has to fit into memory. Each file is written
+ * atomically (see {@link AtomicFile}).
  */
 public final class SafetensorsWriter {
     private static final JsonMapper JSON =
@@ -32,21 +32,21 @@ public final class SafetensorsWriter {
 
     private SafetensorsWriter() {}
 
-    /** Puts {@code count} elements from {@code first} on into a little-endian buffer, as the file has them. */
+    /** Puts {@code count} elements from {@code first} on into a little-endian buffer, in the type of the file. */
     @FunctionalInterface
     public interface ElementWriter {
         void put(long first, int count, ByteBuffer into);
     }
 
-    /** Elements of a tensor as floats, from {@code first} on. */
+    /** Reads {@code count} elements of a tensor from {@code first} on as floats. */
     @FunctionalInterface
     public interface FloatReader {
         void read(long first, float[] out, int count);
     }
 
-    /** What to write: a name, a type as the format spells it, a shape, and the elements when they are wanted. */
+    /** A tensor to write: name, type as the format spells it, shape, and a callback that supplies the elements. */
     public record SafetensorsEntry(String name, String dtype, Shape shape, ElementWriter body) {
-        /** Floats, rounded to nearest even where the type is F16 or BF16. */
+        /** A tensor of floats, rounded to nearest even if the type is F16 or BF16. */
         public static SafetensorsEntry of(String name, String dtype, Shape shape, FloatReader values) {
             boolean whole = dtype.equals("F32");
             DType type = DType.valueOf(dtype);
@@ -63,7 +63,7 @@ public final class SafetensorsWriter {
             });
         }
 
-        /** A tensor as it lies on its device, in F32, F16, BF16 or I32. */
+        /** A tensor of a device, in its own type: F32, F16, BF16 or I32. */
         public static SafetensorsEntry of(String name, Tensor tensor, Device device) {
             return new SafetensorsEntry(
                     name,
@@ -77,12 +77,12 @@ public final class SafetensorsWriter {
         }
     }
 
-    /** One file. */
+    /** Writes one file. */
     public static void write(Path path, List<SafetensorsEntry> entries) {
         write(path, entries, Map.of());
     }
 
-    /** One file that carries texts of its own, which other programs pass over. */
+    /** Writes one file with additional metadata, which other programs ignore. */
     public static void write(Path path, List<SafetensorsEntry> entries, Map<String, String> metadata) {
         ObjectNode header = new JsonMapper().createObjectNode();
         ObjectNode metadataNode = header.putObject("__metadata__").put("format", "pt");
@@ -112,7 +112,7 @@ public final class SafetensorsWriter {
     }
 
     /**
-     * A model's tensors as HF names its files: {@code model.safetensors}, or shards of at most {@code shardBytes} with
+     * Writes a model's tensors in HF's layout: {@code model.safetensors}, or shards of at most {@code shardBytes} with
      * their index.
      */
     public static void writeModel(Path folder, List<SafetensorsEntry> entries, long shardBytes) {

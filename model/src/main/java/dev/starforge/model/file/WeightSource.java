@@ -9,47 +9,51 @@ import java.nio.file.Path;
 import java.util.Optional;
 import java.util.function.Consumer;
 
-/** Named tensors by the names HF gives them, decoded piece by piece or as they are, whatever file they lie in. */
+/** Tensors by their HF names, read as stored or as floats, independent of the file format. */
 public interface WeightSource {
-    /** What errors name. */
+    /** Returns the path that error messages name. */
     Path path();
 
-    /** The shape of a tensor; throws if there is none of this name. */
+    /** Returns the shape of a tensor. Throws if there is no tensor of this name. */
     Shape shape(String name);
 
     /**
-     * The type a tensor is stored in. Empty where its rows do not lie in the file as they are wanted, or their type is none
-     * of ours: then it can only be {@link #read read} as floats.
+     * Returns the stored type of a tensor. Empty if the file stores its rows in another order or in a type without a
+     * {@link DType}; then the tensor can only be {@link #read read} as floats.
      */
     Optional<DType> storedType(String name);
 
     /**
-     * Fills {@code into} with whole rows as they are stored, from row {@code first} on. Only where {@link #storedType} answers
-     * with a type whose rows stand alone. Several threads may read at once.
+     * Fills {@code into} with whole rows as they are stored, from row {@code first} on. Requires a {@link #storedType}
+     * whose rows are independent. Thread-safe.
      */
     void readRows(String name, long first, ByteBuffer into);
 
     /**
-     * All bytes of a tensor that is stored in a planar type, plane after plane, in pieces. Of a piece nothing is to be kept.
+     * Passes all bytes of a tensor of a planar type to {@code piece}, plane after plane, in chunks. The buffer is valid
+     * only during the call.
      */
     default void readPlanes(String name, Consumer<ByteBuffer> piece) {
         throw new ModelException(path(), "tensor " + name + " is not stored in planes");
     }
 
-    /** Where a tensor's rows lie in a file, in order and as they are stored; empty where they do not. */
+    /** Returns the file region that stores a tensor's rows in order; empty if there is no such region. */
     Optional<FileRegion> region(String name);
 
-    /** Whether a tensor of this name and shape is there; throws if there is none of this name. */
+    /** Returns true if the tensor has this shape. Throws if there is no tensor of this name. */
     default boolean has(String name, Shape wanted) {
         return shape(name).equals(wanted);
     }
 
-    /** Whether the numbers of a tensor are others than those of its file. */
+    /** Returns true if the values of a tensor differ from those of its file. */
     default boolean changesValues(String name) {
         return false;
     }
 
-    /** Elements {@code first} to {@code first + count - 1} of a tensor as floats; both are whole rows. */
+    /**
+     * Reads elements {@code first} to {@code first + count - 1} of a tensor as floats. Both must be multiples of the
+     * row length.
+     */
     void read(String name, long first, float[] out, int count);
 
     static WeightSource of(Safetensors file) {

@@ -8,9 +8,9 @@ import tools.jackson.databind.node.ArrayNode;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
- * The metadata of a GGUF file as the {@code config.json} it was made from, as far as the file carries it. llama.cpp's
- * converter drops the sliding windows of StarCoder2 and Mistral, so a model read from such a file has none; our exporter
- * writes them.
+ * Converts the metadata of a GGUF file to {@code config.json}, as far as the file has the values. llama.cpp's converter
+ * drops the sliding windows of StarCoder2 and Mistral, so models from such files have none. the exporter writes
+ * them.
  */
 public final class GgufConfig {
     private final GgufFile file;
@@ -46,7 +46,7 @@ public final class GgufConfig {
         }
         if (type.startsWith("deepseek_")) {
             if (file.integer(prefix + "attention.q_lora_rank", 0) == 0) {
-                config.putNull("q_lora_rank"); // left out, transformers has a rank of its own
+                config.putNull("q_lora_rank"); // if absent, transformers uses a default rank
             }
             int keys = file.integer(prefix + "attention.key_length_mla", file.integer(prefix + "attention.key_length"));
             config.put("qk_nope_head_dim", keys - file.integer(prefix + "rope.dimension_count"));
@@ -64,10 +64,13 @@ public final class GgufConfig {
         return config;
     }
 
-    /** Converters have written other numbers here than the tensors have; the tensors are what counts. */
+    /**
+     * Returns the intermediate size from the tensor shapes, since some converters write another value into the
+     * metadata.
+     */
     private long inner(String type) {
         if (!file.has("blk.0.ffn_down.weight") && file.hasKey(prefix + "expert_feed_forward_length")) {
-            return file.integer(prefix + "feed_forward_length", 1); // no layer is dense
+            return file.integer(prefix + "feed_forward_length", 1); // all layers are MoE layers
         }
         String block = file.has("blk.0.ffn_down.weight") ? "blk.0.ffn_down.weight" : "blk.0.ffn_down_exps.weight";
         long inner = file.tensor(block).shape().last();
@@ -100,7 +103,7 @@ public final class GgufConfig {
         copy(rope, "original_max_position_embeddings", "rope.scaling.original_context_length");
     }
 
-    /** Divisors of the frequencies: what Llama 3 computes from four numbers comes as a table here. */
+    /** Reads frequency divisors. GGUF stores a table where Llama 3 computes them from four parameters. */
     private void factors(ObjectNode rope, String within, String beyond) {
         rope.put("rope_type", "longrope");
         list(rope.putArray("short_factor"), within);

@@ -10,8 +10,8 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 
 /**
- * Reads the head of a GGUF file from front to back through a small window. Nothing is allocated before it is known to lie
- * within the head, and each failure says at which byte of which file.
+ * Reads the header of a GGUF file sequentially through a small window. Sizes are checked against the header limit
+ * before memory is allocated. Errors name the file and the byte offset.
  */
 final class GgufCursor {
     private static final int WINDOW = 1 << 16;
@@ -44,7 +44,7 @@ final class GgufCursor {
         return window.getLong();
     }
 
-    /** A count of things that take {@code smallest} bytes or more each, so that it cannot exceed what is left. */
+    /** Reads a count of elements of at least {@code smallest} bytes each. Throws if they exceed the remaining bytes. */
     int count(String what, int smallest) throws IOException {
         long count = int64(what);
         long most = (limit - position()) / smallest;
@@ -56,7 +56,7 @@ final class GgufCursor {
         return (int) count;
     }
 
-    /** Text with its length before it; bytes that are not UTF-8 become replacement characters. */
+    /** Reads a length-prefixed string. Bytes that are not UTF-8 become replacement characters. */
     String string(String what) throws IOException {
         return new String(bytes(count(what, 1), what).array(), StandardCharsets.UTF_8);
     }
@@ -84,7 +84,7 @@ final class GgufCursor {
             while (window.position() < count) {
                 int read = channel.read(window, windowEnd);
                 if (read < 0) {
-                    throw new EOFException("the file ends at " + windowEnd + " within " + what);
+                    throw new EOFException("unexpected end of file at byte " + windowEnd + " in " + what);
                 }
                 windowEnd += read;
             }

@@ -21,10 +21,10 @@ import java.util.Map;
 import java.util.OptionalInt;
 
 /**
- * A GGUF file, version 2 or 3, little-endian: metadata, a table of tensors, and their data, each tensor at a multiple of the
- * alignment right behind the one before. The file is untrusted. Sizes are computed without overflow and compared with the
- * file before anything is allocated, so what {@code open} takes is bounded by the file's head, and that by 100 MB. Data is
- * read on request, never the whole file at once. {@link GgufWriter} writes what this reads.
+ * A GGUF file, version 2 or 3, little-endian: metadata, tensor infos, and the data of the tensors in order, aligned.
+ * The file is untrusted. Sizes are computed without overflow and checked against the file size before memory is
+ * allocated, so {@code open} needs no more memory than the header, which is at most 100 MB. Data is read on request.
+ * {@link GgufWriter} writes these files.
  */
 public final class GgufFile implements AutoCloseable {
     static final int MAGIC = 'G' | 'G' << 8 | 'U' << 16 | 'F' << 24;
@@ -144,7 +144,7 @@ public final class GgufFile implements AutoCloseable {
     private static GgufValue value(GgufCursor in, String key) throws IOException {
         GgufValue.GgufValueType type = type(in, key);
         return switch (type) {
-            case STRING -> new GgufValue.StringValue(in.string("text of " + key));
+            case STRING -> new GgufValue.StringValue(in.string("value of " + key));
             case ARRAY -> list(in, key);
             default -> new GgufValue.NumberArray(type, in.bytes(type.bytes(), key)).single();
         };
@@ -154,7 +154,7 @@ public final class GgufFile implements AutoCloseable {
         long offset = in.position();
         GgufValue.GgufValueType element = type(in, key);
         if (element == GgufValue.GgufValueType.ARRAY) {
-            throw in.wrong(offset, "metadata " + key + ": lists of lists are not read");
+            throw in.wrong(offset, "metadata " + key + ": arrays of arrays are not supported");
         }
         if (element == GgufValue.GgufValueType.STRING) {
             int count = in.count(key, 8);
@@ -180,7 +180,7 @@ public final class GgufFile implements AutoCloseable {
         return types[id];
     }
 
-    /** The alignment that the metadata ask for, or nothing if they ask for one that cannot be. */
+    /** Returns the alignment of the metadata (32 by default), or empty if it is invalid. */
     static OptionalInt alignment(Map<String, GgufValue> metadata) {
         return metadata.getOrDefault(ALIGNMENT_KEY, GgufValue.u32(DEFAULT_ALIGNMENT))
                                 instanceof GgufValue.IntValue(GgufValue.GgufValueType type, long value)
@@ -242,7 +242,7 @@ public final class GgufFile implements AutoCloseable {
                 "tensor " + name + ": type " + Integer.toUnsignedString(id) + ", expected one of " + KNOWN);
     }
 
-    /** The shape, if its rows fill whole blocks and its bytes can be counted. */
+    /** Returns the shape. Throws if rows do not fill whole blocks or the size in bytes overflows. */
     private static Shape shape(GgufCursor in, String name, BlockFormat format, long[] dims) {
         try {
             Shape shape = Shape.of(dims);
@@ -282,7 +282,7 @@ public final class GgufFile implements AutoCloseable {
         return stored;
     }
 
-    /** Where so many bytes of a tensor lie, from {@code offset} on. */
+    /** Returns the file region of {@code bytes} bytes of a tensor from {@code offset} on. */
     FileRegion region(GgufTensorInfo tensor, long offset, long bytes) {
         return new FileRegion(path, dataStart + tensor.begin() + offset, bytes);
     }
@@ -300,7 +300,8 @@ public final class GgufFile implements AutoCloseable {
             while (into.hasRemaining()) {
                 int count = channel.read(into, position);
                 if (count < 0) {
-                    throw new EOFException("the file ends at " + position + ", " + into.remaining() + " bytes short");
+                    throw new EOFException(
+                            "unexpected end of file at byte " + position + ", " + into.remaining() + " bytes missing");
                 }
                 position += count;
             }
@@ -309,18 +310,21 @@ public final class GgufFile implements AutoCloseable {
         }
     }
 
-    /** A whole tensor, decoded. */
+    /** Reads a whole tensor as floats. */
     public float[] readFloats(String name) {
         GgufTensorInfo stored = tensor(name);
         if (stored.shape().size() > Integer.MAX_VALUE - 8) {
-            throw new ModelException(path, "tensor " + name + ": " + stored.shape() + " does not fit one array");
+            throw new ModelException(path, "tensor " + name + ": " + stored.shape() + " does not fit into one array");
         }
         float[] values = new float[(int) stored.shape().size()];
         readFloats(stored, 0, values, 0, values.length);
         return values;
     }
 
-    /** Decodes elements {@code first} to {@code first + count - 1} of a tensor; both must be multiples of its block. */
+    /**
+     * Reads elements {@code first} to {@code first + count - 1} of a tensor as floats. Both must be multiples of its
+     * block size.
+     */
     public void readFloats(GgufTensorInfo tensor, long first, float[] out, int at, int count) {
         BlockFormat format = tensor.format();
         int piece = Math.min(count, PIECE / format.blockBytes() * format.blockElements());
@@ -388,7 +392,7 @@ public final class GgufFile implements AutoCloseable {
         throw invalid(key, "a list of strings");
     }
 
-    /** A list of numbers or flags. */
+    /** Returns an array of numbers or booleans. */
     public GgufValue.NumberArray numbers(String key) {
         if (metadata.get(key) instanceof GgufValue.NumberArray numbers) {
             return numbers;
@@ -396,7 +400,7 @@ public final class GgufFile implements AutoCloseable {
         throw invalid(key, "a list of numbers");
     }
 
-    /** The error for a key whose value is not what it must be. */
+    /** Returns the exception for a key with an invalid value. */
     public ModelException invalid(String key, String expectation) {
         String got = switch (metadata.get(key)) {
             case null -> "nothing";

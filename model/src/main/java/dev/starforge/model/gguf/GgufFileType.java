@@ -6,8 +6,9 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * What a GGUF file is mostly of, and what each of its tensors then is: llama.cpp's mixtures without an importance matrix. Q4_K is its
- * Q4_K_M, as the short name is there, too: the tensors that suffer most have six bits. Vectors, norms and routers stay as they are.
+ * The file type of a GGUF file, which determines the type of each tensor: llama.cpp's quantization mixes without an
+ * importance matrix. Q4_K is Q4_K_M, as in llama.cpp: the most sensitive tensors have 6 bits. Vectors, norms and
+ * routers are not quantized.
  */
 public enum GgufFileType {
     Q4_0(2, BlockFormat.Q4_0),
@@ -26,21 +27,21 @@ public enum GgufFileType {
         this.format = format;
     }
 
-    /** The number that stands for it under {@code general.file_type}. */
+    /** The value of {@code general.file_type}. */
     public int id() {
         return id;
     }
 
     /**
-     * A model whose tensors are to be quantized.
+     * The types of the tensors of a model to be quantized.
      *
-     * @param experts of a block; 0 where it has none
-     * @param tied whether the embeddings are the output, too
+     * @param experts experts per block; 0 for a dense model
+     * @param tied true if the embeddings are also the output matrix
      */
     public record QuantizationMix(GgufFileType type, int layers, int experts, boolean tied) {
         private static final int EIGHT = 8;
 
-        /** The type of a tensor, were its rows whole blocks of it; empty tensors of no matter. */
+        /** Returns the type of a tensor, assuming that its rows divide into whole blocks. */
         public BlockFormat wanted(String name, Shape shape) {
             if (name.equals("output.weight") || tied && name.equals("token_embd.weight")) {
                 boolean fits = shape.last() % type.format.blockElements() == 0;
@@ -65,14 +66,14 @@ public enum GgufFileType {
             return sensitive && hasMoreBits(Integer.parseInt(block.group(1))) ? BlockFormat.Q6_K : type.format;
         }
 
-        /** The first and the last eighth of the layers, and every third between them. */
+        /** Returns true for the first and the last eighth of the layers and every third layer between them. */
         private boolean hasMoreBits(int layer) {
             int eighth = layers / 8;
             return layer < eighth || layer >= 7 * layers / 8 || (layer - eighth) % 3 == 2;
         }
     }
 
-    /** Whether a tensor is quantized at all. */
+    /** Returns true if a tensor is quantized. */
     public static boolean quantizes(String name, Shape shape) {
         return shape.rank() > 1
                 && name.endsWith("weight")
@@ -80,7 +81,10 @@ public enum GgufFileType {
                 && !name.contains("ffn_gate_inp");
     }
 
-    /** The nearest type with smaller blocks where a row is not whole blocks; 16-bit floats where none has rows like these. */
+    /**
+     * Returns {@code wanted} if rows divide into whole blocks of it, else the closest type with smaller blocks, else
+     * F16.
+     */
     public static BlockFormat fitting(BlockFormat wanted, Shape shape) {
         if (shape.last() % wanted.blockElements() == 0) {
             return wanted;

@@ -8,15 +8,15 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * HF's names and llama.cpp's for the same things: architectures, settings and tensors. {@link GgufConfig} and {@link
- * GgufSource} read by these tables and the exporter writes by them. A new architecture adds rows for what no other
- * has; where both sides use one name there is no row.
+ * Tables from HF names to llama.cpp names for architectures, config keys and tensors. {@link GgufConfig} and
+ * {@link GgufSource} use them for reading, the exporter for writing. A new architecture adds rows for names that
+ * no other architecture has. Names that are equal on both sides have no row.
  */
 public final class GgufNames {
     /**
-     * An architecture that llama.cpp calls otherwise.
+     * An architecture whose name in llama.cpp differs.
      *
-     * @param is tells those apart that share llama.cpp's name; the first row that says yes counts
+     * @param is distinguishes architectures with the same llama.cpp name; the first match wins
      */
     private record ArchitectureName(String gguf, String hf, Predicate<GgufFile> is) {}
 
@@ -29,7 +29,7 @@ public final class GgufNames {
             new ArchitectureName("qwen2moe", "qwen2_moe", file -> true),
             new ArchitectureName("qwen3moe", "qwen3_moe", file -> true));
 
-    /** What a setting is in a GGUF file; llama.cpp takes no other. */
+    /** The type of a value in the metadata; llama.cpp accepts no other type. */
     public enum ConfigType {
         INT,
         FLOAT,
@@ -37,9 +37,9 @@ public final class GgufNames {
     }
 
     /**
-     * A key of {@code config.json} and of the metadata, there after the architecture's prefix.
+     * A key of {@code config.json} and the corresponding metadata key, without the architecture prefix.
      *
-     * @param only the architectures that have it, by HF's names; empty for all
+     * @param only the architectures that have the key, by HF name; empty for all
      */
     public record ConfigKey(String hf, String gguf, ConfigType kind, Set<String> only) {
         static ConfigKey of(String hf, String gguf, ConfigType kind, String... only) {
@@ -47,7 +47,7 @@ public final class GgufNames {
         }
     }
 
-    /** Where HF has several names for one setting, an architecture is read by the first row that it has. */
+    /** If HF has several keys for one value, the first row that applies to the architecture wins. */
     private static final List<ConfigKey> SETTINGS = List.of(
             ConfigKey.of("num_hidden_layers", "block_count", ConfigType.INT),
             ConfigKey.of("max_position_embeddings", "context_length", ConfigType.INT),
@@ -151,7 +151,7 @@ public final class GgufNames {
             Map.entry("mlp.shared_experts.up_proj", "ffn_up_shexp"),
             Map.entry("mlp.shared_experts.down_proj", "ffn_down_shexp"));
 
-    /** The matrices of an expert, which llama.cpp has in one stack for all experts of a block. */
+    /** The matrices of an expert. llama.cpp stacks those of all experts of a block. */
     private static final Map<String, String> EXPERTS = Map.of(
             "gate_proj", "ffn_gate_exps",
             "w1", "ffn_gate_exps",
@@ -162,7 +162,7 @@ public final class GgufNames {
 
     private GgufNames() {}
 
-    /** The architecture of a file by HF's name for it. */
+    /** Returns HF's name for the architecture of a file. */
     public static String modelType(GgufFile file) {
         String name = file.string("general.architecture");
         return ARCHITECTURES.stream()
@@ -172,7 +172,7 @@ public final class GgufNames {
                 .orElse(name);
     }
 
-    /** llama.cpp's name for an architecture. */
+    /** Returns llama.cpp's name for an architecture. */
     public static String architecture(String modelType) {
         return ARCHITECTURES.stream()
                 .filter(row -> row.hf().equals(modelType))
@@ -185,19 +185,22 @@ public final class GgufNames {
         return file.tensors().keySet().stream().anyMatch(name -> name.endsWith(".exp_probs_b.bias"));
     }
 
-    /** Whether llama.cpp stores the two of a rotated pair side by side, by its name for the architecture. */
+    /**
+     * Returns true if llama.cpp stores the two dimensions of a rotary pair adjacently for an architecture (llama.cpp's
+     * name).
+     */
     public static boolean pairsAreAdjacent(String architecture) {
         return architecture.equals("llama") || architecture.equals("deepseek");
     }
 
-    /** The settings of an architecture. */
+    /** Returns the config keys of an architecture. */
     public static List<ConfigKey> configKeys(String modelType) {
         return SETTINGS.stream()
                 .filter(setting -> setting.only().isEmpty() || setting.only().contains(modelType))
                 .toList();
     }
 
-    /** llama.cpp's name for a tensor; a name it has no word for stays as it is, and is then not found. */
+    /** Returns llama.cpp's name for a tensor; an unknown name is returned unchanged. */
     public static String tensor(String name) {
         int dot = name.lastIndexOf('.');
         String ending = name.substring(dot);
@@ -215,7 +218,7 @@ public final class GgufNames {
                 : block + INSIDE.getOrDefault(layer.group(2), layer.group(2)) + ending;
     }
 
-    /** Matches the name of an expert: its number, and its matrix. */
+    /** Matches the name of an expert's matrix; the groups are the expert's index and the matrix name. */
     static Matcher expert(String name) {
         Matcher layer = LAYER.matcher(name);
         return EXPERT.matcher(layer.matches() ? layer.group(2) : "");

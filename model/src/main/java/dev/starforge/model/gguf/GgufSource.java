@@ -14,8 +14,9 @@ import java.util.Optional;
 import java.util.regex.Matcher;
 
 /**
- * The tensors of a GGUF file under HF's names: llama.cpp's names translated ({@link GgufNames}), experts taken out of their stacks, the rows of
- * Llama's queries and keys put back into HF's order, and what latent attention keeps apart joined again.
+ * The tensors of a GGUF file in HF's form: names are translated ({@link GgufNames}), experts are slices of their
+ * stacks, the rows of Llama's q and k projections are reordered to HF's order, and the two parts of MLA's kv_b
+ * projection are joined.
  */
 public final class GgufSource implements WeightSource {
     private final GgufFile file;
@@ -63,7 +64,7 @@ public final class GgufSource implements WeightSource {
                 : Optional.of(file.tensor(GgufNames.tensor(name)).format().dtype());
     }
 
-    /** Reordering moves rows within a head, and an expert's rows are a stretch of its stack's. */
+    /** Reordering moves rows within a head; the rows of an expert are contiguous in its stack. */
     @Override
     public void readRows(String name, long first, ByteBuffer into) {
         GgufFile.GgufTensorInfo stored = file.tensor(GgufNames.tensor(name));
@@ -107,7 +108,7 @@ public final class GgufSource implements WeightSource {
                 file.tensor(GgufNames.tensor(name)), skipped(name) * shape(name).last() + first, out, 0, count);
     }
 
-    /** The rows of a stack before those of this expert. */
+    /** Returns the number of rows in the stack before those of this expert. */
     private long skipped(String name) {
         Matcher expert = GgufNames.expert(name);
         return expert.matches() ? Long.parseLong(expert.group(1)) * shape(name).rows() : 0;
@@ -117,14 +118,17 @@ public final class GgufSource implements WeightSource {
         return GgufNames.tensor(name).replace("attn_kv_b", part);
     }
 
-    /** Newer files split the projection from the latent into a part for keys, transposed, and one for values. */
+    /**
+     * Returns true if the file splits kv_b_proj into a transposed part for keys and a part for values, as newer files
+     * do.
+     */
     private boolean isJoined(String name) {
         return name.endsWith(".kv_b_proj.weight")
                 && !file.has(GgufNames.tensor(name))
                 && file.has(part(name, "attn_k_b"));
     }
 
-    /** Llama's rows are stored so that the two dimensions of a rotated pair are neighbours. */
+    /** Returns true if the rows are stored with the two dimensions of a rotary pair adjacent, as for Llama. */
     private boolean isReordered(String name) {
         return reordered && (name.contains(".self_attn.q_proj.") || name.contains(".self_attn.k_proj."));
     }
@@ -148,7 +152,7 @@ public final class GgufSource implements WeightSource {
         return ours;
     }
 
-    /** Where a row of queries or keys lies in the file. */
+    /** Returns the index in the file of a row of the q or k projection. */
     private long storedRow(String name, long row) {
         long perHead = perHead(name);
         long i = row % perHead;
@@ -182,8 +186,8 @@ public final class GgufSource implements WeightSource {
     }
 
     /**
-     * The way back: puts a tensor as HF has it into the stored tensors it is part of, which {@code into} holds by their
-     * names.
+     * Inverse of reading: writes a tensor in HF's form into the stored tensors that it is part of, which {@code into}
+     * maps by name.
      */
     public void put(String name, float[] ours, Map<String, float[]> into) {
         if (isJoined(name)) {
@@ -204,14 +208,17 @@ public final class GgufSource implements WeightSource {
         return Objects.requireNonNull(among.get(name), name);
     }
 
-    /** The stored tensors that a tensor of HF is in. */
+    /** Returns the stored tensors that contain a tensor of HF's form. */
     public List<String> holders(String name) {
         return isJoined(name)
                 ? List.of(part(name, "attn_k_b"), part(name, "attn_v_b"))
                 : List.of(GgufNames.tensor(name));
     }
 
-    /** Rows of Llama's queries and keys as llama.cpp stores them: the two of a rotated pair side by side. */
+    /**
+     * Reorders the rows of Llama's q and k projections as llama.cpp stores them: the two dimensions of a rotary pair
+     * adjacent.
+     */
     public static float[] interleaved(float[] ours, int width, int perHead) {
         float[] stored = new float[ours.length];
         for (int row = 0; row < ours.length / width; row++) {
@@ -228,8 +235,8 @@ public final class GgufSource implements WeightSource {
     }
 
     /**
-     * The projection from the latent, [heads * (nopeDim + value), latent], as a part for keys, [heads, latent, nopeDim], and one
-     * for values, [heads, value, latent].
+     * Splits kv_b_proj [heads * (nopeDim + value), latent] into a part for keys [heads, latent, nopeDim] and one for
+     * values [heads, value, latent].
      */
     public static void split(float[] ours, float[] forKeys, float[] forValues, int heads, int nopeDim) {
         int latent = forKeys.length / heads / nopeDim;

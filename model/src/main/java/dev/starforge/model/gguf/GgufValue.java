@@ -4,9 +4,9 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.List;
 
-/** A value of a GGUF file's metadata. The exact type is kept, so that what is read can be written again unchanged. */
+/** A metadata value of a GGUF file. It keeps its exact type, so that it can be written unchanged. */
 public sealed interface GgufValue {
-    /** The types of scalars and of the elements of lists, in the order of the numbers that stand for them. */
+    /** The types of scalars and array elements, in the order of their ids. */
     enum GgufValueType {
         UINT8(1),
         INT8(1),
@@ -28,13 +28,13 @@ public sealed interface GgufValue {
             this.bytes = bytes;
         }
 
-        /** The bytes of one value, 0 when they differ from value to value. */
+        /** Returns the size of one value in bytes, 0 if it varies. */
         int bytes() {
             return bytes;
         }
     }
 
-    /** A whole number; UINT64 from 2^63 on is negative here. */
+    /** An integer. UINT64 values of 2^63 and above are negative here. */
     record IntValue(GgufValueType type, long value) implements GgufValue {}
 
     record FloatValue(GgufValueType type, double value) implements GgufValue {}
@@ -43,18 +43,18 @@ public sealed interface GgufValue {
 
     record StringValue(String value) implements GgufValue {}
 
-    /** A list of strings. */
+    /** An array of strings. */
     record StringArray(List<String> values) implements GgufValue {
         public StringArray {
             values = List.copyOf(values);
         }
     }
 
-    /** A list of numbers or flags, kept as the file has it: little-endian and no larger. */
+    /** An array of numbers or booleans in the encoding of the file (little-endian). */
     record NumberArray(GgufValueType element, ByteBuffer bytes) implements GgufValue {
         public NumberArray {
             if (element.bytes() == 0 || bytes.remaining() % element.bytes() != 0) {
-                throw new IllegalArgumentException(bytes.remaining() + " bytes are not a list of " + element);
+                throw new IllegalArgumentException(bytes.remaining() + " bytes are not an array of " + element);
             }
             bytes = bytes.slice().order(ByteOrder.LITTLE_ENDIAN);
         }
@@ -75,7 +75,7 @@ public sealed interface GgufValue {
             return bytes.limit() / element.bytes();
         }
 
-        /** An element as a whole number: a fraction is cut off, a true flag is 1. */
+        /** Returns an element as an integer: fractions are truncated, true is 1. */
         public long integer(int i) {
             int at = i * element.bytes();
             return switch (element) {
@@ -100,7 +100,7 @@ public sealed interface GgufValue {
             };
         }
 
-        /** The scalar that a list of one stands for. */
+        /** Returns the scalar of an array of length one. */
         GgufValue single() {
             return switch (element) {
                 case FLOAT32, FLOAT64 -> new FloatValue(element, number(0));

@@ -20,9 +20,8 @@ import java.util.Map;
 import java.util.Set;
 
 /**
- * Writes GGUF files, version 3, that llama.cpp loads. Tensors are produced one by one while the file is written, so a model
- * never has to be in memory whole. The file is written beside its final place and renamed, so that no half file ever has
- * the name.
+ * Writes GGUF files, version 3, that llama.cpp loads. Tensors are produced one by one while the file is written, so a
+ * model does not have to fit into memory. The file is written atomically.
  */
 public final class GgufWriter {
     private static final int LONGEST_NAME = 63;
@@ -30,15 +29,15 @@ public final class GgufWriter {
 
     private GgufWriter() {}
 
-    /** Puts a tensor's bytes into a channel when they are wanted. */
+    /** Writes the bytes of a tensor to a channel. */
     @FunctionalInterface
     public interface TensorData {
         void write(WritableByteChannel out) throws IOException;
     }
 
-    /** What to write: a name, a type, a row-major shape, and the bytes. */
+    /** A tensor to write: name, type, row-major shape, and a callback that writes the bytes. */
     public record GgufEntry(String name, BlockFormat format, Shape shape, TensorData body) {
-        /** A tensor to be encoded piece by piece, in whole rows. */
+        /** A tensor that is encoded in chunks of whole rows. */
         public static GgufEntry of(String name, BlockFormat format, Shape shape, FloatReader values) {
             return new GgufEntry(name, format, shape, out -> {
                 int piece = piece(shape);
@@ -53,7 +52,7 @@ public final class GgufWriter {
             });
         }
 
-        /** A tensor that is at hand. */
+        /** A tensor whose values are in memory. */
         public static GgufEntry of(String name, BlockFormat format, Shape shape, float... values) {
             return of(name, format, shape, (first, out, count) -> {
                 if (values.length != shape.size()) {
@@ -63,7 +62,7 @@ public final class GgufWriter {
             });
         }
 
-        /** A tensor of another file, byte for byte. */
+        /** A copy of a tensor of another file. */
         public static GgufEntry copy(GgufFile file, GgufFile.GgufTensorInfo stored) {
             return new GgufEntry(stored.name(), stored.format(), stored.shape(), out -> {
                 for (long at = 0; at < stored.bytes(); at += PIECE) {
@@ -79,13 +78,15 @@ public final class GgufWriter {
         }
     }
 
-    /** So many elements of a tensor are in memory at once: rows of about a million in all. */
+    /**
+     * Returns the number of elements of a tensor that are in memory at a time: whole rows, about a million elements.
+     */
     public static int piece(Shape shape) {
         long rows = Math.max(1, PIECE / shape.last());
         return Math.toIntExact(Math.min(shape.size(), rows * shape.last()));
     }
 
-    /** The key {@code general.alignment} is obeyed if it is there. */
+    /** Writes a file. Uses the alignment of the key {@code general.alignment} if present. */
     public static void write(Path path, Map<String, GgufValue> metadata, List<GgufEntry> entries) {
         int alignment = alignment(path, metadata);
         byte[] head = head(path, metadata, entries);
@@ -144,7 +145,7 @@ public final class GgufWriter {
         }
     }
 
-    /** What is before the data, not yet padded; refuses what cannot be in a file. */
+    /** Returns the header, without padding. Throws if an entry or a metadata value is invalid. */
     public static byte[] head(Path path, Map<String, GgufValue> metadata, List<GgufEntry> entries) {
         int alignment = alignment(path, metadata);
         check(path, entries);
@@ -176,7 +177,7 @@ public final class GgufWriter {
         AtomicFile.put(out, ByteBuffer.allocate((int) missing));
     }
 
-    /** The head as it grows. */
+    /** Builds the header. */
     private static final class HeaderBuilder {
         private final ByteArrayOutputStream out = new ByteArrayOutputStream();
 

@@ -105,7 +105,7 @@ final class SafetensorsFileTest {
             Files.write(path, new byte[20]);
             assertThatThrownBy(() -> file.ints("x"))
                     .isInstanceOf(ModelException.class)
-                    .hasMessageContaining("short");
+                    .hasMessageContaining("bytes missing");
         }
     }
 

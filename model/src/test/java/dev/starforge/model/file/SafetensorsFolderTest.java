@@ -104,8 +104,8 @@ final class SafetensorsFolderTest {
                 "missing shard | {'weight_map':{'a':'s9.safetensors'}} | s9.safetensors: cannot be read",
                 "wrong shard | {'weight_map':{'a':'s2.safetensors'}} | has no tensor a",
                 "in two shards | {'weight_map':{'a':'s1.safetensors','c':'s2.safetensors','b':'s1.safetensors'}} |"
-                        + " tensor b: is in s1.safetensors too",
-                "symlink out | {'weight_map':{'x':'link.safetensors'}} | leads out of its folder",
+                        + " tensor b: is also in s1.safetensors",
+                "symlink out | {'weight_map':{'x':'link.safetensors'}} | links to a file outside its folder",
                 "symlink to nothing | {'weight_map':{'x':'dangling.safetensors'}} | cannot be read",
             })
     void anIndexThatLiesIsRefused(String what, String index, String message) throws IOException {
@@ -130,7 +130,8 @@ final class SafetensorsFolderTest {
     void aLinkOutInPlaceOfTheSingleFileIsRefused() throws IOException {
         SafetensorsFile.write(parent.resolve("outside.safetensors"), entries());
         Files.createSymbolicLink(folder.resolve("model.safetensors"), parent.resolve("outside.safetensors"));
-        assertThatThrownBy(() -> Safetensors.open(folder).close()).hasMessageContaining("leads out of its folder");
+        assertThatThrownBy(() -> Safetensors.open(folder).close())
+                .hasMessageContaining("links to a file outside its folder");
     }
 
     @Test

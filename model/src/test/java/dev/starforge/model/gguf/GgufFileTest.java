@@ -179,11 +179,11 @@ final class GgufFileTest {
                 wrong("negative value type", pairs().string("a").int32(-1).int64(0), "type 4294967295"),
                 wrong("value cut off", pairs().string("abcdef").int32(10).int32(0), "abcdef takes 8 bytes, 4 are left"),
                 wrong(
-                        "text of a gigabyte",
+                        "string of a gigabyte",
                         pairs().string("a").int32(8).int64(1L << 30),
-                        "text of a: expected a count"),
-                wrong("text beyond 2^63", pairs().string("a").int32(8).int64(-8), "text of a: expected a count"),
-                wrong("list of lists", pairs().string("a").int32(9).int32(9).int64(0), "lists of lists"),
+                        "value of a: expected a count"),
+                wrong("string beyond 2^63", pairs().string("a").int32(8).int64(-8), "value of a: expected a count"),
+                wrong("array of arrays", pairs().string("a").int32(9).int32(9).int64(0), "arrays of arrays"),
                 wrong("list beyond the file", list(4, 1L << 32), "a: expected a count of 0..4"),
                 wrong("list whose bytes wrap", list(10, 1L << 61), "a: expected a count of 0..2"),
                 wrong("list beyond 2^63", list(0, -1), "a: expected a count of 0.."),
@@ -334,7 +334,7 @@ final class GgufFileTest {
         }
         assertThatThrownBy(() -> GgufFile.open(path).close())
                 .isInstanceOf(ModelException.class)
-                .hasMessageContaining("text of token: expected a count of 0..1048");
+                .hasMessageContaining("value of token: expected a count of 0..1048");
     }
 
     /** An error message made for each of a million strings from a key of a megabyte would take a terabyte of copying. */
@@ -356,7 +356,7 @@ final class GgufFileTest {
             Files.write(path, new byte[70]);
             assertThatThrownBy(() -> file.readFloats("x"))
                     .isInstanceOf(ModelException.class)
-                    .hasMessageContaining("short");
+                    .hasMessageContaining("bytes missing");
         }
     }
 

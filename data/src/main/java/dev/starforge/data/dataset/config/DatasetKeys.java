@@ -17,7 +17,7 @@ public final class DatasetKeys {
 
     private static final List<Key<?>> TABLE = new ArrayList<>();
     private static final List<Key<?>> DECIDING = new ArrayList<>();
-    private static final int MANY = Integer.MAX_VALUE;
+    private static final int INT_MAX = Integer.MAX_VALUE;
 
     public static final Key<String> TOKENIZER = row(
             Key.text(
@@ -43,28 +43,28 @@ public final class DatasetKeys {
             "dataset.redact.people", true, "Whether to replace names and e-mail addresses in commit metadata."));
 
     public static final Key<Integer> MAX_LINES =
-            deciding(Key.whole("dataset.filters.max_lines", 100_000, 1, MANY, "Maximum number of lines of a file."));
+            deciding(Key.whole("dataset.filters.max_lines", 100_000, 1, INT_MAX, "Maximum number of lines of a file."));
     public static final Key<Integer> MEAN_LINE = deciding(
-            Key.whole("dataset.filters.mean_line", 100, 1, MANY, "Maximum average line length in characters."));
+            Key.whole("dataset.filters.mean_line", 100, 1, INT_MAX, "Maximum average line length in characters."));
     public static final Key<Integer> LONGEST_LINE =
-            deciding(Key.whole("dataset.filters.longest_line", 1000, 1, MANY, "Maximum line length in bytes."));
+            deciding(Key.whole("dataset.filters.longest_line", 1000, 1, INT_MAX, "Maximum line length in bytes."));
     public static final Key<Double> MIN_ALPHABETIC =
             deciding(Key.number("dataset.filters.min_alphabetic", 0.25, 0, 1, "Minimum share of letters."));
     public static final Key<Integer> MAX_ENCODED_RUN = deciding(Key.whole(
             "dataset.filters.max_encoded_run",
             1024,
             1,
-            MANY,
+            INT_MAX,
             "Maximum length of a run of base64, hexadecimal digits or escapes."));
     public static final Key<Double> MAX_ENCODED_SHARE = deciding(
             Key.number("dataset.filters.max_encoded_share", 0.5, 0, 1, "Maximum share of a file in such runs."));
     public static final Key<Integer> DATA_LINES = deciding(Key.whole(
-            "dataset.filters.data_lines", 512, 1, MANY, "Maximum number of lines of a data or configuration file."));
+            "dataset.filters.data_lines", 512, 1, INT_MAX, "Maximum number of lines of a data or configuration file."));
     public static final Key<Integer> MAX_SECRETS = deciding(Key.whole(
             "dataset.filters.max_secrets",
             5,
             0,
-            MANY,
+            INT_MAX,
             "Files with more distinct high-confidence secrets are dropped."));
     public static final Key<List<String>> INCLUDE = deciding(Key.patterns(
             "dataset.filters.include",
@@ -79,7 +79,7 @@ public final class DatasetKeys {
     public static final Key<Double> SIMILARITY = deciding(Key.number(
             "dataset.duplicates.similarity", 0.7, 0, 1, "Minimum Jaccard index of word 5-grams of duplicates."));
     public static final Key<Integer> MIN_WORDS = deciding(Key.whole(
-            "dataset.duplicates.min_words", 10, 1, MANY, "Shorter texts are duplicates only if they are equal."));
+            "dataset.duplicates.min_words", 10, 1, INT_MAX, "Shorter texts are duplicates only if they are equal."));
 
     public static final Key<Double> TRAIN = deciding(
             Key.number("dataset.splits.train", 85, 0, 1e6, "Share of commits for training, the oldest ones; above 0."));
@@ -97,7 +97,7 @@ public final class DatasetKeys {
             "dataset.splits.boilerplate_files",
             3,
             2,
-            MANY,
+            INT_MAX,
             "A window in at least this many files is boilerplate, not a leak; it does not count in held-out samples."));
 
     public static final Key<Boolean> FILES = deciding(Key.flag(
@@ -108,7 +108,7 @@ public final class DatasetKeys {
             "dataset.samples.commit_documents",
             0,
             0,
-            MANY,
+            INT_MAX,
             "Maximum number of documents of a commit, chosen at random, so that the import of a whole tree does not"
                     + " outweigh other changes. 0 is no limit."));
     public static final Key<Boolean> CHUNKS = deciding(Key.flag(
