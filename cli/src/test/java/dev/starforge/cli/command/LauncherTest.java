@@ -134,7 +134,7 @@ final class LauncherTest {
                 .contains(
                         "--enable-native-access=dev.starforge.cpu,dev.starforge.cuda,dev.starforge.metal",
                         "-XX:+EnableVectorSupport")
-                .endsWith("-m", "dev.starforge.cli/dev.starforge.cli.command.RootCommand", "verify", "a  b", "*");
+                .endsWith("-m", "dev.starforge.cli/dev.starforge.cli.Main", "verify", "a  b", "*");
         assertThat(sh("exec ./starforge --version").err()).isEmpty();
         assertThat(builds()).isEqualTo(1);
     }
