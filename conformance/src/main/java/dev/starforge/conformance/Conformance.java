@@ -33,9 +33,9 @@ final class Conformance {
     private static final double STEP = 0x1p-6;
 
     /** Elements off alignment, different for neighbours so that no two tensors of a case are aligned alike. */
-    private static final int[] ALIGNED = {0};
+    static final int[] ALIGNED = {0};
 
-    private static final int[] SHIFTED = {1, 3, 5, 7};
+    static final int[] SHIFTED = {1, 3, 5, 7};
 
     private static final int COTANGENT = 1000;
     private static final int DIRECTION = 2000;
@@ -459,7 +459,7 @@ final class Conformance {
         }
     }
 
-    private static List<HostTensor> taped(
+    static List<HostTensor> taped(
             Device device, Case c, HostTensor[] in, HostTensor r, Precision precision, boolean expand) {
         try (Scope scope = new Scope(device)) {
             EagerOps ops = device.ops(scope, precision, Fallback.QUIET);

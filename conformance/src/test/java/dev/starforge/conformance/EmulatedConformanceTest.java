@@ -1,44 +1,60 @@
 package dev.starforge.conformance;
 
+import static org.assertj.core.api.Assertions.assertThat;
+
 import dev.starforge.conformance.emulator.EmulatedBackend;
-import dev.starforge.kernels.Variant;
 import dev.starforge.tensor.device.Backend;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.DeviceOptions;
-import dev.starforge.tensor.device.Support;
 import java.nio.file.Path;
-import java.util.HashSet;
-import java.util.Set;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+import org.junit.jupiter.api.AfterAll;
 
 /**
- * The GPU kernels without a GPU: their own text, run by the host emulator, which also looks for faults that give no wrong
- * number. The twin runs groups and threads in the reversed order.
+ * Runs the source of the GPU kernels in the host emulator, which also finds faults that leave the results correct, such as races.
+ * The second device runs groups and threads in reverse order. By default the cases are a subset that launches every kernel
+ * variant; {@code -Dfull} runs all cases, and {@code -Donly=REGEX} all matching ones.
  */
 class EmulatedConformanceTest extends BackendConformanceTest {
+    private @Nullable EmulatedBackend backend;
+    private @Nullable CaseCoverage coverage;
+
     EmulatedConformanceTest() {
         super("emulator");
     }
 
-    /** Whether the chip has warpgroups. */
+    /** Returns true if the device has warpgroups. */
     boolean warpgroups() {
         return false;
     }
 
     @Override
     Backend backend() {
-        EmulatedBackend backend = new EmulatedBackend(warpgroups());
-        Set<Variant> needed = new HashSet<>();
-        for (Case c : selectedCases()) {
-            if (backend.supports(c.op(), c.specs()) == Support.NATIVE) {
-                backend.variants(c.op(), c.specs(), needed);
-            }
-        }
-        backend.compile(needed);
+        backend = new EmulatedBackend(warpgroups());
+        boolean full = System.getProperty("full") != null || System.getProperty("only") != null;
+        List<Case> cases = super.selectedCases();
+        coverage = full ? CaseCoverage.all(backend, cases) : CaseCoverage.smallest(backend, cases);
+        System.out.println("emulator" + (warpgroups() ? " with warpgroups" : "") + ": " + coverage);
+        backend.compile(coverage.variants());
         return backend;
+    }
+
+    @Override
+    List<Case> selectedCases() {
+        return coverage == null ? super.selectedCases() : coverage.cases();
     }
 
     @Override
     Device twin(Backend backend, Path kernelCache) {
         return backend.open(new DeviceOptions(1, 0, kernelCache));
+    }
+
+    /** The dry runs that select the cases predict all launches. */
+    @AfterAll
+    void launchedEveryVariant() {
+        if (backend != null && coverage != null) {
+            assertThat(backend.launchedVariants()).containsAll(coverage.variants());
+        }
     }
 }

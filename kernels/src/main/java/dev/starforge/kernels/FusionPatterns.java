@@ -57,11 +57,11 @@ final class FusionPatterns {
 
     /** Launches pending operations. */
     void flush() {
-        Optional<Pattern> complete = pattern;
+        Optional<Pattern> started = pattern;
         List<PendingOp> all = List.copyOf(pending);
         pattern = Optional.empty();
         pending.clear();
-        complete.ifPresent(each -> each.launch(all));
+        started.ifPresent(each -> each.launch(all));
     }
 
     /** Returns true if two tensors share type and memory. */

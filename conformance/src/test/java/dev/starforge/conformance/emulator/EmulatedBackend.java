@@ -2,36 +2,31 @@ package dev.starforge.conformance.emulator;
 
 import dev.starforge.kernels.Dispatch;
 import dev.starforge.kernels.Kernel;
-import dev.starforge.kernels.Launch;
-import dev.starforge.kernels.Launcher;
 import dev.starforge.kernels.Variant;
 import dev.starforge.tensor.DType;
-import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Spec;
-import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.Backend;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.DeviceOptions;
 import dev.starforge.tensor.device.Probe;
 import dev.starforge.tensor.device.Support;
 import dev.starforge.tensor.op.Op;
-import dev.starforge.tensor.op.Plain;
-import java.nio.file.Path;
-import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Consumer;
 import java.util.function.UnaryOperator;
+import java.util.stream.Collectors;
 
-/** The emulator as a backend, for the conformance suite. Its second device runs everything in the reversed order. */
+/** The emulator as a backend, for the conformance suite. Its second device runs groups and threads in reverse order. */
 public final class EmulatedBackend implements Backend {
     private final Emulator emulator = Emulator.require();
-    private final Set<Kernel> launched = ConcurrentHashMap.newKeySet();
+    private final Set<Variant> launched = ConcurrentHashMap.newKeySet();
     private final boolean warpgroups;
 
-    /** Of chips without warpgroups. */
+    /** A backend without warpgroups. */
     public EmulatedBackend() {
         this(false);
     }
@@ -64,56 +59,12 @@ public final class EmulatedBackend implements Backend {
         return new Probe(List.of(found), "compiled by the system's C++ compiler");
     }
 
-    /** Adds the programs that an operation will need. */
-    public void variants(Op op, Spec[] in, Set<Variant> needed) {
-        try (Device device = open(new DeviceOptions(0, 0, Path.of("")));
-                Scope scope = new Scope(device)) {
-            Dispatch dispatch = new Dispatch(new Recorder(needed, scope, warpgroups));
-            Tensor[] given = allocate(scope, in);
-            dispatch.run(op, given, allocate(scope, op.outputs(in)));
-            dispatch.flush();
-        }
+    /** Opens a device that runs nothing and reports what {@link #open} would launch. */
+    public Device openDry(Consumer<Variant> launched) {
+        return new DryDevice(warpgroups, launched);
     }
 
-    private static Tensor[] allocate(Scope scope, Spec[] specs) {
-        return Arrays.stream(specs).map(scope::allocate).toArray(Tensor[]::new);
-    }
-
-    /** Runs nothing. */
-    private record Recorder(Set<Variant> launched, Scope scratch, boolean supportsWarpgroups) implements Launcher {
-        @Override
-        public void launch(Launch launch) {
-            launched.add(launch.variant());
-        }
-
-        @Override
-        public void zero(Tensor tensor) {}
-
-        @Override
-        public void copy(Tensor from, Tensor to) {}
-
-        @Override
-        public Tensor constant(int... values) {
-            return scratch.allocate(Spec.i32(values.length));
-        }
-
-        @Override
-        public boolean supportsClusters() {
-            return false;
-        }
-
-        @Override
-        public int multiprocessors() {
-            return EmulatedDevice.multiprocessors(supportsWarpgroups);
-        }
-
-        @Override
-        public boolean matmul(Plain.MatMul op, Tensor a, Tensor b, List<Tensor> addends, Tensor c) {
-            return false;
-        }
-    }
-
-    /** Compiles programs side by side; others are compiled when they are first launched. */
+    /** Compiles variants in parallel. All others are compiled at their first launch. */
     public void compile(Set<Variant> variants) {
         Map<String, Variant> units = new TreeMap<>();
         variants.forEach(each -> units.put(each.unitName(), each));
@@ -132,6 +83,11 @@ public final class EmulatedBackend implements Backend {
 
     /** The kernels that its devices have launched. */
     public Set<Kernel> launched() {
+        return launched.stream().map(Variant::kernel).collect(Collectors.toSet());
+    }
+
+    /** The variants that its devices have launched. */
+    public Set<Variant> launchedVariants() {
         return launched;
     }
 }

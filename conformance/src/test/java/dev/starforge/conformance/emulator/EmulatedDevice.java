@@ -6,7 +6,6 @@ import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
 import dev.starforge.kernels.Dispatch;
-import dev.starforge.kernels.Kernel;
 import dev.starforge.kernels.Launch;
 import dev.starforge.kernels.Launch.Argument;
 import dev.starforge.kernels.Launcher;
@@ -33,9 +32,8 @@ import java.util.function.Consumer;
 import java.util.function.UnaryOperator;
 
 /**
- * A GPU made of the host: the kernels' own text and the same dispatch, run by the {@link Emulator}. A launch whose
- * arguments are not of the types the kernel has parameters for is refused, and so is one that uses other shared memory
- * than the table of kernels says.
+ * An emulated GPU: the {@link Emulator} runs the kernels' source with the same dispatch. A launch fails if its arguments do not
+ * have the types of the kernel's parameters, or if the kernel uses a different size of shared memory than {@code Kernel} states.
  */
 final class EmulatedDevice implements Device, Launcher {
     private static final long SLOT = 2 * ADDRESS.byteSize();
@@ -44,7 +42,7 @@ final class EmulatedDevice implements Device, Launcher {
     private final boolean reversed;
     private final boolean warpgroups;
     private final UnaryOperator<String> edit;
-    private final Consumer<Kernel> launched;
+    private final Consumer<Variant> launched;
     private final Dispatch dispatch = new Dispatch(this);
     private final EmulatedMemory workspace = EmulatedMemory.of(Dispatch.WORKSPACE);
     private final Scope scratch = new Scope(this);
@@ -52,17 +50,17 @@ final class EmulatedDevice implements Device, Launcher {
     private final Map<Variant, Emulator.Program> programs = new HashMap<>();
 
     /**
-     * @param reversed whether groups and threads run from the last to the first: what depends on their order differs
-     * @param warpgroups whether it has them, and is large
-     * @param edit what becomes of a kernel's text before it is compiled
-     * @param launched who is told of every launch
+     * @param reversed whether groups and threads run in reverse order, which changes results that depend on the order
+     * @param warpgroups whether the device has warpgroups, and many multiprocessors
+     * @param edit applied to a kernel's source before it is compiled
+     * @param launched receives the variant of every launch
      */
     EmulatedDevice(
             Emulator emulator,
             boolean reversed,
             boolean warpgroups,
             UnaryOperator<String> edit,
-            Consumer<Kernel> launched) {
+            Consumer<Variant> launched) {
         this.emulator = emulator;
         this.reversed = reversed;
         this.warpgroups = warpgroups;
@@ -97,7 +95,7 @@ final class EmulatedDevice implements Device, Launcher {
 
     @Override
     public void launch(Launch launch) {
-        launched.accept(launch.variant().kernel());
+        launched.accept(launch.variant());
         Emulator.Program program = programs.computeIfAbsent(
                 launch.variant(), variant -> emulator.compile(variant, edit.apply(Emulator.text(variant))));
         requireKinds(launch, program.kinds());
@@ -130,7 +128,7 @@ final class EmulatedDevice implements Device, Launcher {
         }
     }
 
-    /** As the host prelude names them. */
+    /** The letter of a parameter type in the host prelude. */
     private static char kind(Argument argument) {
         return switch (argument) {
             case Argument.Buffer buffer -> kind(buffer.tensor().dtype());
@@ -199,7 +197,7 @@ final class EmulatedDevice implements Device, Launcher {
         return multiprocessors(warpgroups);
     }
 
-    /** A small chip, whose groups take several turns, or a large one, on which several share a sum. */
+    /** A small device, on which a group loops over several tiles, or a large one, on which groups split K. */
     static int multiprocessors(boolean warpgroups) {
         return warpgroups ? 64 : 1;
     }

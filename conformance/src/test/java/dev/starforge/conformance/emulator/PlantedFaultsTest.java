@@ -147,7 +147,7 @@ class PlantedFaultsTest {
     @Test
     void anArgumentOfTheWrongType() {
         try (EmulatedDevice device =
-                        new EmulatedDevice(emulator, false, false, UnaryOperator.identity(), kernel -> {});
+                        new EmulatedDevice(emulator, false, false, UnaryOperator.identity(), variant -> {});
                 Scope scope = new Scope(device)) {
             Argument y = new Argument.Buffer(scope.allocate(Spec.f32(5)));
             Launch launch = new Launch(
@@ -192,7 +192,7 @@ class PlantedFaultsTest {
 
     /** The first output of an operation on rows of 0, 1, 2 and so on. */
     private static float[] run(UnaryOperator<String> edit, Op op, Spec x) {
-        try (EmulatedDevice device = new EmulatedDevice(emulator, false, false, edit, kernel -> {});
+        try (EmulatedDevice device = new EmulatedDevice(emulator, false, false, edit, variant -> {});
                 Scope scope = new Scope(device)) {
             Tensor in = scope.allocate(x);
             float[] values = new float[(int) x.shape().size()];
