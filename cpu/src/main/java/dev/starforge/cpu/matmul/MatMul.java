@@ -363,8 +363,8 @@ final class MatMul implements Product {
     }
 
     /**
-     * The same with rows of F32 or BF16 where they lie, so many elements apart: a copy would halve the speed of a single row. F16 is
-     * copied, since the compiler widens a copy by one instruction, and the Vector API only by several.
+     * The same for rows of F32 or BF16, {@code apart} elements apart, read in place: a copy would halve the speed for a single
+     * row. F16 is copied, because the compiler converts a copy with one instruction and the Vector API needs several.
      */
     private static void chains(View b, long from, long apart, float[] s, int x, int depth, int lanes) {
         MemorySegment u = b.segment;

@@ -2,7 +2,7 @@ package dev.starforge.model.layer;
 
 import java.util.List;
 
-/** What is added to a model's projections. */
+/** Adds low-rank updates to the projections of a model while its weights are loaded. */
 public interface Adapter {
     Adapter NONE = new Adapter() {
         @Override
@@ -16,12 +16,12 @@ public interface Adapter {
         }
     };
 
-    /** The projection at {@code path} with this adapter's update for it, or {@code base} if it has none. */
+    /** Returns the projection at {@code path} with this adapter's update, or {@code base} if there is none. */
     Projection apply(String path, Projection base, int in, int out);
 
     /**
-     * The update of a stack of experts at {@code path}, none or one. PEFT wraps them one in the other: the inner wrapper
-     * holds that of gate and up, the outer one that of down.
+     * Returns the update of a stack of experts at {@code path}: none or one. In PEFT the wrappers are nested: the inner
+     * one has the update of gate and up, the outer one the update of down.
      */
     List<ExpertStack.ExpertUpdate> expertUpdates(String path, int experts, int in, int out, boolean outer);
 }

@@ -10,34 +10,35 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * The gated MLPs of a mixture of experts, stacked (Shazeer et al. 2017). Every choice of a token is a row: rows are sorted
- * by expert, each expert multiplies its run, and the weighted results are added back to their tokens in the order of the
- * experts. The number of rows is tokens times choices whatever was chosen.
+ * The gated MLPs of a mixture of experts, stacked (Shazeer et al. 2017). Each token has k rows, one per chosen expert.
+ * Rows are sorted by expert, each expert processes its contiguous rows, and the weighted results are added to their
+ * tokens in the order of the experts. The number of rows is tokens times k, whatever the routing.
  *
  * @param gate [experts, inner, width]
  * @param up [experts, inner, width]
  * @param down [experts, width, inner]
- * @param gateUpUpdates what adapters add to gate and up, one beside the other
- * @param downUpdates what adapters add to down
+ * @param gateUpUpdates the adapters' updates of gate and up, concatenated along the output dimension
+ * @param downUpdates the adapters' updates of down
  */
 public record ExpertStack(
         Tensor gate, Tensor up, Tensor down, List<ExpertUpdate> gateUpUpdates, List<ExpertUpdate> downUpdates) {
     /** A low-rank update of a stack. */
     public sealed interface ExpertUpdate {
         /**
-         * What matrices of the stack, whose outputs the update has one beside the other, made of x, and what it adds to that.
+         * Adds the update to {@code ys}, the outputs of one or more matrices of the stack for x. The update's outputs
+         * are concatenated in the same order.
          *
-         * @param tokens whose rows x has
-         * @param offsets where each expert's rows begin
+         * @param tokens the token of each row of x
+         * @param offsets the first row of each expert
          */
         List<Tensor> add(Ops ops, List<Tensor> ys, Tensor x, Tensor tokens, Tensor offsets);
     }
 
     /**
-     * One adapter for all rows, as PEFT lays it out.
+     * One adapter for all rows, in PEFT's layout.
      *
      * @param a [experts * rank, in], expert by expert
-     * @param b [out, rank * experts], the expert's number running fastest
+     * @param b [out, rank * experts], expert index fastest
      */
     public record SingleExpertLora(Tensor a, Tensor b, int experts, float scale) implements ExpertUpdate {
         @Override
@@ -57,10 +58,10 @@ public record ExpertStack(
     }
 
     /**
-     * For each row its own adapter (see {@link Ops#loraExperts}).
+     * A separate adapter for each row (see {@link Ops#loraExperts}).
      *
      * @param a [experts, adapters, rank, in]
-     * @param bs for each matrix [experts, adapters, out, rank]
+     * @param bs one per matrix: [experts, adapters, out, rank]
      * @param scales [adapters]
      */
     public record MultiExpertLora(Tensor a, List<Tensor> bs, Tensor scales) implements ExpertUpdate {
@@ -94,7 +95,7 @@ public record ExpertStack(
         return ops.run(new Plain.ScatterAdd(x.dim(0), y.dtype()), ops.mul(y, share), tokens);
     }
 
-    /** Weights [N, k] divided by their sum, which is kept from zero by {@code eps}. */
+    /** Divides weights [N, k] by their sum plus {@code eps}. */
     public static Tensor normalizeWeights(Ops ops, Tensor weights, float eps) {
         Tensor sum = ops.run(new Plain.Affine(1, eps), ops.run(new Plain.Sum(Plain.Sum.Over.LAST), weights));
         return ops.mul(weights, ops.map(Fn.RECIPROCAL, sum));

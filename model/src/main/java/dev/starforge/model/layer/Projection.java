@@ -15,14 +15,14 @@ import java.util.List;
 /**
  * A linear layer: x[N, in] -> y[N, out]. Quantization and LoRA replace the projection, never the model that uses it.
  *
- * <p>Every projection starts with the product of x and one matrix, optionally with a bias. That product can be fused with those
- * of other projections, or with the operation that follows. {@link #update} then adds the adapters' contribution.
+ * <p>Every projection starts with the matmul of x and one matrix, optionally with a bias. That matmul can be fused with
+ * those of other projections, or with the operation that follows. {@link #update} then adds the adapters' contribution.
  */
 public sealed interface Projection {
     /** Returns the weight matrix [out, in], followed by the bias [out] if there is one. */
     List<Tensor> operands();
 
-    /** Adds the contribution of adapters to y, the product with {@link #operands}. */
+    /** Adds the contribution of adapters to y, the matmul with {@link #operands}. */
     Tensor update(Ops ops, Tensor x, Tensor y);
 
     /** Applies the projection, with a result of type {@code to}. */
@@ -59,7 +59,7 @@ public sealed interface Projection {
         return ys;
     }
 
-    /** Computes the products of several projections: in one operation if all have biases or none has. */
+    /** Computes the matmuls of several projections: in one operation if all have biases or none has. */
     private static List<Tensor> products(Ops ops, Tensor x, DType to, Projection... projections) {
         List<Tensor> weights = new ArrayList<>();
         List<Tensor> biases = new ArrayList<>();

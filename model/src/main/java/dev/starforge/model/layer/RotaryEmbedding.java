@@ -8,9 +8,9 @@ import java.util.HashMap;
 import java.util.Map;
 
 /**
- * Rotary positions as a config scales them. The frequencies come from {@code rope_parameters} or from the older
- * {@code rope_theta} and {@code rope_scaling}. Some scalings change with the length of the text: each stretch of lengths
- * with the same frequencies is a regime, and what was cached in one is of no use in another.
+ * Rotary position embeddings with the scaling of a config. The frequencies come from {@code rope_parameters} or from
+ * the older {@code rope_theta} and {@code rope_scaling}. Some scalings depend on the sequence length: a range of
+ * lengths with the same frequencies is a regime, and cached keys of one regime are invalid in another.
  */
 public final class RotaryEmbedding {
     private final RopeScaling scaling;
@@ -23,12 +23,15 @@ public final class RotaryEmbedding {
         table(0);
     }
 
-    /** For heads of which the first {@code dims} dimensions are rotated. */
+    /** Creates the embedding for heads whose first {@code dims} dimensions are rotary. */
     public static RotaryEmbedding load(JsonConfig config, int dims, WeightLoader weights) {
         return new RotaryEmbedding(RopeScaling.of(config, dims), weights);
     }
 
-    /** How long a text may be: what the model was made for, or what its scaling stretches that to. */
+    /**
+     * Returns the maximum sequence length: {@code max_position_embeddings}, or the length that yarn or linear scaling
+     * extends it to.
+     */
     public static int contextLength(JsonConfig config) {
         int made = config.size("max_position_embeddings");
         String section = config.has("rope_parameters") ? "rope_parameters" : "rope_scaling";
@@ -44,20 +47,23 @@ public final class RotaryEmbedding {
         return (int) Math.max(made, Math.min(stretched, Integer.MAX_VALUE));
     }
 
-    /** Where the config speaks of it: {@code rope_parameters}, the older {@code rope_scaling}, or the config itself. */
+    /**
+     * Returns the section with the rope settings: {@code rope_parameters}, the older {@code rope_scaling}, or the
+     * config itself.
+     */
     public static JsonConfig section(JsonConfig config) {
         return config.has("rope_parameters")
                 ? config.section("rope_parameters")
                 : config.has("rope_scaling") ? config.section("rope_scaling") : config;
     }
 
-    /** The base of the frequencies. */
+    /** Returns rope_theta, the base of the frequencies. */
     public static double theta(JsonConfig config) {
         double older = config.number("rope_theta", config.number("rotary_emb_base", 10000));
         return config.has("rope_parameters") ? section(config).number("rope_theta", older) : older;
     }
 
-    /** What plain frequencies are divided by, in the first regime. */
+    /** Returns the divisors of the unscaled frequencies in the first regime. */
     public static float[] frequencyDivisors(JsonConfig config, int dims) {
         float[] plain = RopeScaling.plain(theta(config), dims);
         float[] scaled = RopeScaling.of(config, dims).frequencies(0);
@@ -67,18 +73,18 @@ public final class RotaryEmbedding {
         return plain;
     }
 
-    /** What rotated vectors are multiplied with. */
+    /** Returns the factor that rotated vectors are multiplied with. */
     public static float attentionFactor(JsonConfig config, int dims) {
         return RopeScaling.of(config, dims).attentionFactor();
     }
 
-    /** The share of a head's dimensions that are rotated. */
+    /** Returns the fraction of a head's dimensions that is rotary. */
     public static double partialRotaryFactor(JsonConfig config) {
         JsonConfig rope = config.has("rope_parameters") ? config.section("rope_parameters") : config;
         return rope.number("partial_rotary_factor", config.number("partial_rotary_factor", 1));
     }
 
-    /** What scores are multiplied with besides 1 / sqrt(D) where YaRN asks for it (DeepSeek-AI 2024). */
+    /** Returns YaRN's factor of the attention scores besides 1 / sqrt(D), 1 if it has none (DeepSeek-AI 2024). */
     public static double yarnScoreScale(JsonConfig config) {
         String section = config.has("rope_parameters") ? "rope_parameters" : "rope_scaling";
         if (!config.has(section) || config.section(section).isUnset("mscale_all_dim")) {
@@ -89,26 +95,26 @@ public final class RotaryEmbedding {
         return sharpness * sharpness;
     }
 
-    /** The regime of a text of this length; brings its table to the device. */
+    /** Returns the regime of a sequence length and loads its table to the device. */
     public int regime(int length) {
         int regime = scaling.regime(length);
         table(regime);
         return regime;
     }
 
-    /** x[N, H, D] rotated by its positions. */
+    /** Rotates x[N, H, D] by the positions of the batch. */
     public Tensor rotate(Ops ops, Tensor x, Batch batch) {
         return ops.rope(x, batch.positions(), table(batch.regime()), scaling.attentionFactor());
     }
 
-    /** Only the first regime's table is there when a program casts a model; those of others are made when they are needed. */
+    /** Returns the table of a regime, created on first use. */
     private Tensor table(int regime) {
         return tables.computeIfAbsent(
                 regime,
                 r -> r == 0 ? weights.rotary(scaling.frequencies(r)) : weights.constant(scaling.frequencies(r)));
     }
 
-    /** Frequencies by regime, computed in float32 where HF does, so that long positions agree. */
+    /** Frequencies by regime. They are computed in float32 where HF does, so that long positions match. */
     interface RopeScaling {
         int MAX_DIMS = 1 << 16;
 
@@ -125,7 +131,8 @@ public final class RotaryEmbedding {
         static RopeScaling of(JsonConfig config, int dims) {
             if (dims < 2 || dims % 2 != 0 || dims > MAX_DIMS) {
                 throw config.invalid(
-                        "head_dim", "heads of which 2 to " + MAX_DIMS + " dimensions turn, in pairs, not " + dims);
+                        "head_dim",
+                        "heads with an even number of 2 to " + MAX_DIMS + " rotary dimensions, not " + dims);
             }
             boolean scaled = config.has("rope_parameters") || config.has("rope_scaling");
             return of(config, section(config), scaled, theta(config), dims);
@@ -161,7 +168,9 @@ public final class RotaryEmbedding {
             return regime -> frequencies;
         }
 
-        /** Low frequencies divided by the factor, high ones kept, the band between blended (Grattafiori et al. 2024). */
+        /**
+         * Divides low frequencies by the factor, keeps high ones and interpolates between (Grattafiori et al. 2024).
+         */
         private static RopeScaling llama3(JsonConfig rope, float[] frequencies) {
             double factor = rope.number("factor");
             double low = rope.number("low_freq_factor");
@@ -177,7 +186,7 @@ public final class RotaryEmbedding {
         }
     }
 
-    /** The base grows with the length beyond the context (NTK-aware); every such length is a regime. */
+    /** Dynamic NTK: beyond the context length the base grows with the length, so every such length is a regime. */
     private record DynamicNtk(double theta, int dims, double factor, int context) implements RopeScaling {
         @Override
         public int regime(int length) {
@@ -192,11 +201,11 @@ public final class RotaryEmbedding {
         }
     }
 
-    /** Interpolates slow dimensions, keeps fast ones, and sharpens attention a little (Peng et al. 2023). */
+    /** Interpolates low frequencies, keeps high ones and scales attention (Peng et al. 2023). */
     record Yarn(float[] table, float attentionFactor) implements RopeScaling {
         static Yarn of(JsonConfig config, JsonConfig rope, double theta, int dims) {
             if (!rope.bool("truncate", true)) {
-                throw rope.invalid("truncate", "true, since the other form is not supported");
+                throw rope.invalid("truncate", "true: the other form is not supported");
             }
             double factor = rope.number("factor");
             double context = rope.size("original_max_position_embeddings", config.size("max_position_embeddings"));
@@ -236,7 +245,7 @@ public final class RotaryEmbedding {
         }
     }
 
-    /** Each frequency has two divisors, one within the original context and one beyond (Ding et al. 2024). */
+    /** Each frequency has two divisors: one within the original context and one beyond it (Ding et al. 2024). */
     private record LongRope(float[] within, float[] beyond, int context, float attentionFactor) implements RopeScaling {
         static LongRope of(JsonConfig config, JsonConfig rope, double theta, int dims) {
             int context = rope.size(

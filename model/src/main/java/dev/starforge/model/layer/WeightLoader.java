@@ -33,16 +33,15 @@ import java.util.function.LongConsumer;
 import java.util.stream.IntStream;
 
 /**
- * Puts named tensors of a source on a device, piece by piece, so that the host never holds more than one piece. Vectors are
- * float32; the type of a matrix is decided in one place, {@link #type}. A matrix whose type is that of its file is copied
- * as it is, any other goes by way of floats. Hands out projections, with the adapter's update where it has one: that is all
- * a model knows of LoRA.
+ * Loads tensors of a source to a device in chunks, so that at most one chunk is in host memory. Vectors are float32;
+ * {@link #type} decides the type of a matrix. A matrix of the stored type is copied unchanged, others are converted
+ * from floats. Returns projections that include the adapter's update, so models contain no LoRA code.
  */
 public final class WeightLoader {
-    /** Elements of a piece, or those of a row if they are more. */
+    /** Elements per chunk (at least one row). */
     private static final int PIECE = 4 << 20;
 
-    /** Bytes that one thread reads at a time. */
+    /** Bytes per thread and read. */
     private static final int READ = 1 << 20;
 
     private final WeightSource source;
@@ -58,7 +57,7 @@ public final class WeightLoader {
         this(source, scope, precision, adapter, _ -> {});
     }
 
-    /** @param loaded told the elements of each tensor when it is there */
+    /** @param loaded receives the number of elements of each tensor after it is loaded */
     public WeightLoader(WeightSource source, Scope scope, Precision precision, Adapter adapter, LongConsumer loaded) {
         this.loaded = loaded;
         this.source = source;
@@ -67,14 +66,14 @@ public final class WeightLoader {
         this.adapter = adapter;
     }
 
-    /** A projection from {@code in} to {@code out} channels, with its bias if {@code bias} says so. */
+    /** Loads a projection from {@code in} to {@code out} channels, optionally with a bias. */
     public Projection projection(String path, int in, int out, boolean bias) {
         Tensor matrix = matrix(path + ".weight", Shape.of(out, in), w -> List.of(projecting(w)));
         List<Tensor> biases = bias ? List.of(vector(path + ".bias", out)) : List.of();
         return adapter.apply(path, new Projection.Linear(matrix, biases), in, out);
     }
 
-    /** A table to gather rows of, which a model may also project with. */
+    /** Loads a matrix for row lookups (embedding) that can also be a projection. */
     public Tensor matrix(String name, int rows, int columns) {
         return matrix(name, Shape.of(rows, columns), w -> List.of(projecting(w), gathering(w)));
     }
@@ -84,7 +83,7 @@ public final class WeightLoader {
         return load(name, type(List.of(name), shape, uses));
     }
 
-    /** The gated experts {@code path}.0, .1, ..., whose three matrices end in these names. */
+    /** Loads the gated experts {@code path}.0, .1, ... with the given names of their three matrices. */
     public ExpertStack experts(String path, int experts, int width, int inner, String gate, String up, String down) {
         return new ExpertStack(
                 stack(path, gate, experts, inner, width),
@@ -120,12 +119,12 @@ public final class WeightLoader {
         return load(name, Spec.f32(size));
     }
 
-    /** Everything that was loaded, in the order of loading. */
+    /** Returns all loaded parameters in the order of loading. */
     public List<Parameter> parameters() {
         return parameters;
     }
 
-    /** The matrices that were loaded from below {@code path}: projections, routers and stacks of experts. */
+    /** Returns the matrices loaded from below {@code path}: projections, routers and expert stacks. */
     public List<Parameter> matrices(String path) {
         return parameters.stream()
                 .filter(each -> each.names().getFirst().startsWith(path + "."))
@@ -133,7 +132,7 @@ public final class WeightLoader {
                 .toList();
     }
 
-    /** Rotary frequencies, rounded as the run's precision says. */
+    /** Creates the table of rotary frequencies, rounded as the precision of the run requires. */
     Tensor rotary(float... frequencies) {
         float[] rounded = frequencies.clone();
         DType type = precision.rotary();
@@ -143,14 +142,14 @@ public final class WeightLoader {
         return constant(rounded);
     }
 
-    /** A table computed here rather than stored. */
+    /** Creates a constant that is computed, not stored in the file. */
     Tensor constant(float... values) {
         Tensor tensor = scope.allocate(Spec.f32(values.length));
         scope.device().write(tensor, values);
         return tensor;
     }
 
-    /** An operation that a weight is for, and the types and shapes it would be given. */
+    /** An operation that uses a weight, with the types and shapes of its inputs. */
     private record WeightUse(Op op, Spec... in) {}
 
     private WeightUse projecting(Spec w) {
@@ -166,10 +165,10 @@ public final class WeightLoader {
     }
 
     /**
-     * The type of a matrix, or of a stack of them. If weights are kept as stored: the type they all have in the file, where
-     * the device computes with it; but a run in 16 bits has all its float weights in that type, rounded once as they are
-     * loaded. Otherwise the precision's, which the device must know; but rows that do not divide into its blocks stay
-     * float32.
+     * Returns the type of a matrix or a stack of matrices. If weights are kept as stored, it is their common type in
+     * the file, provided that the device supports it natively; a 16-bit run converts all float weights to its compute
+     * type. Otherwise it is the storage type of the precision, which the device must support; rows that do not divide
+     * into its blocks are float32.
      */
     private Spec type(List<String> names, Shape shape, Function<Spec, List<WeightUse>> uses) {
         Set<Optional<DType>> stored = new HashSet<>();
@@ -203,7 +202,7 @@ public final class WeightLoader {
         return Device.of(scope).supports(use.op(), use.in()) == Support.NATIVE;
     }
 
-    /** One tensor, for those who want no model. */
+    /** Loads a single tensor without a model. */
     public static Tensor load(WeightSource source, String name, Spec wanted, Scope scope) {
         return new WeightLoader(source, scope, Precision.FLOAT32, Adapter.NONE).load(name, wanted);
     }
@@ -222,7 +221,7 @@ public final class WeightLoader {
         return tensor;
     }
 
-    /** A matrix that is the file's own bytes, where they are what is wanted and nobody will write to them. */
+    /** Memory-maps a matrix from the file if it is stored in the wanted type and the device supports mapped weights. */
     private Optional<Tensor> mapped(String name, Spec wanted) {
         boolean asItIs = wanted.shape().rank() > 1
                 && precision.asStored()
@@ -231,7 +230,10 @@ public final class WeightLoader {
         return asItIs ? source.region(name).map(region -> scope.map(wanted, region)) : Optional.empty();
     }
 
-    /** Before anything is allocated: a config must not make us ask for more than its file holds. */
+    /**
+     * Throws if the file has another shape. Called before memory is allocated, so a config cannot cause large
+     * allocations.
+     */
     private void checkShape(String name, Shape wanted) {
         if (!source.has(name, wanted)) {
             throw new ModelException(
@@ -270,7 +272,10 @@ public final class WeightLoader {
         }
     }
 
-    /** As its source streams them, or encoded in pieces, too, where codes depend on their group alone; else of the whole matrix. */
+    /**
+     * Copies the planes of the source, or encodes them in chunks if quantized values depend on their group only, else
+     * as a whole.
+     */
     private void fillPlanes(String name, Tensor tensor, boolean asItIs) {
         AtomicLong written = new AtomicLong();
         Consumer<ByteBuffer> write = next -> {
@@ -283,13 +288,16 @@ public final class WeightLoader {
             PlaneEncoder.encode(source, name, tensor.spec(), write);
         } else {
             reserve(tensor.bytes());
-            values = new float[Math.toIntExact(tensor.shape().size())]; // as many as there are
+            values = new float[Math.toIntExact(tensor.shape().size())]; // the whole matrix
             convert(name, 0, values.length, tensor);
             write.accept(piece);
         }
     }
 
-    /** A long piece by several threads, since copying out of the system's cache is bound by a core, not by memory. */
+    /**
+     * Reads a chunk with several threads: copying from the page cache is limited by a single core, not by memory
+     * bandwidth.
+     */
     private void readRows(String name, long first, int rows, DType type, long rowBytes) {
         int parts = Math.clamp(rows * rowBytes / READ, 1, rows);
         IntConsumer part = i -> {
@@ -314,7 +322,7 @@ public final class WeightLoader {
         }
     }
 
-    /** Makes the piece so many bytes long. */
+    /** Ensures that the chunk buffer has {@code bytes} bytes. */
     private void reserve(long bytes) {
         if (piece.capacity() < bytes) {
             piece = ByteBuffer.allocateDirect(Math.toIntExact(bytes));

@@ -3,23 +3,23 @@ package dev.starforge.model.lora;
 import dev.starforge.model.ModelException;
 import java.nio.file.Path;
 
-/** An adapter that a table cannot take, or does not have. The table is as it was. */
+/** Thrown if an adapter cannot be loaded into a table or is not in it. The table is unchanged. */
 public final class AdapterException extends ModelException {
     private static final long serialVersionUID = 1;
 
-    /** What is wrong. */
+    /** The reason for the exception. */
     public enum Reason {
-        /** A rank is higher than the table was planned for. */
+        /** The rank exceeds the maximum rank of the table. */
         RANK,
-        /** It updates what the table was not planned for. */
+        /** The adapter updates modules that are not targets of the table. */
         TARGETS,
-        /** It is no plain LoRA, as with DoRA. */
+        /** The adapter is not plain LoRA, for example DoRA. */
         VARIANT,
-        /** A number is infinite or NaN, or is so in the type of the table. */
+        /** A value is infinite or NaN, possibly after conversion to the type of the table. */
         NUMBERS,
-        /** No place is free. */
+        /** No slot is free. */
         FULL,
-        /** The name is taken, or nothing has it. */
+        /** The name is already in use, or no adapter has it. */
         NAME
     }
 

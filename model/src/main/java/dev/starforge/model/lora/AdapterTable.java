@@ -34,17 +34,17 @@ import java.util.TreeSet;
 import java.util.stream.IntStream;
 
 /**
- * Places for PEFT adapters beside one loaded model, so that each sequence of a batch may have its own (S-LoRA, Sheng et al.
- * 2023). How many, of which rank and for which projections is planned before the model is loaded: the tables are allocated
- * with its weights and never move, so a recorded step stays valid, and a plan of memory holds, whatever comes and goes. The
- * price is that each place takes the memory of an adapter of the highest rank.
+ * A table of slots for PEFT adapters of one loaded model, so that each sequence of a batch can have its own adapter
+ * (S-LoRA, Sheng et al. 2023). The number of slots, the maximum rank and the target projections are fixed before the
+ * model is loaded. The tables are allocated with its weights and never move, so captured steps and memory plans stay
+ * valid while adapters are loaded and unloaded. Each slot takes the memory of an adapter of the maximum rank.
  *
- * <p>An adapter is read and checked whole before its place is written, and no other place is touched: a refused one leaves no
- * trace, and sequences with other adapters go on. The caller does not unload what a running sequence uses. Serial, as the
- * device is.
+ * <p>An adapter is read and checked completely before its slot is written, and other slots are not touched: after a
+ * failed load the table is unchanged, and sequences with other adapters continue. The caller must not unload an adapter
+ * that a running sequence uses. Not thread-safe.
  */
 public final class AdapterTable {
-    /** What a head projects, or attention splits, is not one row for each token of a batch. */
+    /** Modules without per-token adapters: their input does not have one row per token of the batch. */
     private static final Set<String> NOT_BY_TOKEN = Set.of("lm_head", "kv_b_proj");
 
     private final Capacity capacity;
@@ -54,7 +54,7 @@ public final class AdapterTable {
     private final Set<String> missing;
     private final List<Optional<Loaded>> places = new ArrayList<>();
 
-    /** What an architecture's projections take by token, of those that {@code auto} means. */
+    /** Returns the {@code auto} targets of an architecture that support per-token adapters. */
     public static List<String> targets(String architecture) {
         return LoraConfig.automatic(architecture).stream()
                 .filter(target -> !NOT_BY_TOKEN.contains(target))
@@ -62,11 +62,11 @@ public final class AdapterTable {
     }
 
     /**
-     * What there is room for.
+     * The capacity of a table.
      *
-     * @param rank the highest
-     * @param targets names of modules, as in {@link LoraConfig}; an adapter need not update all of them
-     * @param strict whether the model must have every target; otherwise one of them is enough
+     * @param rank the maximum rank
+     * @param targets names of modules as in {@link LoraConfig}; an adapter may update a subset
+     * @param strict true if the model must have every target; otherwise one of them is enough
      */
     public record Capacity(int adapters, int rank, List<String> targets, boolean strict) {
         public Capacity {
@@ -76,31 +76,33 @@ public final class AdapterTable {
                         + ": expected at least one of each");
             }
             targets.stream().filter(NOT_BY_TOKEN::contains).findFirst().ifPresent(target -> {
-                throw new ShapeException("adapter table: " + target + " takes no adapter by token, expected targets"
-                        + " other than " + new TreeSet<>(NOT_BY_TOKEN) + "; merge such an adapter into the model");
+                throw new ShapeException("adapter table: " + target
+                        + " does not support per-token adapters, expected targets" + " other than "
+                        + new TreeSet<>(NOT_BY_TOKEN) + "; merge such an adapter into the model");
             });
         }
     }
 
     /**
-     * An adapter in its place.
+     * A loaded adapter.
      *
-     * @param index what a batch says to have it
-     * @param hash SHA-256 of its two files: what else depends on the adapter, as a cached prefix does, is kept under this
+     * @param index the adapter index for batches
+     * @param hash SHA-256 of its two files; part of the key of data that depends on the adapter, such as cached
+     *     prefixes
      */
     public record Loaded(String name, int index, String hash) {}
 
     /**
-     * One projection, or the matrices of a stack of experts that share an update.
+     * The tables of one projection, or of the matrices of an expert stack that share an update.
      *
      * @param experts 0 for a projection
      * @param a [experts,] [adapters, rank, in]
-     * @param bs for each matrix [experts,] [adapters, out, rank]
+     * @param bs one per matrix: [experts,] [adapters, out, rank]
      */
     private record Target(
             String path, int experts, boolean outer, int in, int out, Tensor a, List<Tensor> bs, Tensor scales) {}
 
-    /** A table whose tensors will live in {@code scope}, in the type that the run computes in. */
+    /** Creates a table with tensors in {@code scope}, in the compute type of {@code precision}. */
     public AdapterTable(Capacity capacity, Scope scope, Precision precision) {
         this.capacity = capacity;
         this.scope = scope;
@@ -111,11 +113,11 @@ public final class AdapterTable {
         }
     }
 
-    /** What the weights of the one model that this table is for ask; see {@link Adapter}. */
+    /** Returns the adapter to load the model of this table with; see {@link Adapter}. One model per table. */
     @SuppressWarnings("exports") // for the packages of this module
     public Adapter updates() {
         if (!targets.isEmpty()) {
-            throw new TensorException("adapter table: a model was loaded with it; another one needs its own");
+            throw new TensorException("adapter table: already used by a model; create another table");
         }
         return new Adapter() {
             @Override
@@ -155,7 +157,7 @@ public final class AdapterTable {
         return target;
     }
 
-    /** Free places are finite, which is all that they need to be. */
+    /** Allocates zeros: the values of unused slots must be finite. */
     private Tensor zeros(int experts, int rows, int columns) {
         Shape shape = Shape.of(capacity.adapters, rows, columns);
         Tensor tensor = scope.allocate(
@@ -174,14 +176,14 @@ public final class AdapterTable {
         scope.device().write(tensor.view(from, Shape.of(values.length)), bytes);
     }
 
-    /** Throws if the model has no projection of some target, or of any. */
+    /** Throws if the model has no projection for a target (strict), or for any target. */
     public void requireFound() {
         if (capacity.strict ? !missing.isEmpty() : targets.isEmpty()) {
             throw new ShapeException("adapter table: no projection of this model is called " + missing);
         }
     }
 
-    /** Reads an adapter from its folder into a free place. */
+    /** Loads an adapter from its folder into a free slot. */
     public Loaded load(String name, Path folder) {
         if (find(name).isPresent()) {
             throw new AdapterException(AdapterException.Reason.NAME, folder, "an adapter " + name + " is loaded");
@@ -191,7 +193,7 @@ public final class AdapterTable {
             throw new AdapterException(
                     AdapterException.Reason.FULL,
                     folder,
-                    "all " + capacity.adapters + " places are taken; unload one of " + names());
+                    "all " + capacity.adapters + " slots are in use; unload one of " + names());
         }
         try (Scope reading = new Scope(scope.device());
                 LoraAdapter adapter = LoraAdapter.open(folder, reading)) {
@@ -210,14 +212,13 @@ public final class AdapterTable {
         }
     }
 
-    /** All updates by path, in memory of their own. */
+    /** Returns all updates by path, in newly allocated memory. */
     private Map<String, LoraAdapter.LoraUpdate> read(LoraAdapter adapter, Path folder) {
         if (adapter.dora()) {
             throw new AdapterException(
                     AdapterException.Reason.VARIANT,
                     folder,
-                    "use_dora: rows with lengths of their own (DoRA) do not fit a table, expected plain LoRA; merge it"
-                            + " into a model of its own");
+                    "use_dora: a table supports plain LoRA only; merge a DoRA adapter into" + " the model");
         }
         Adapter updates = adapter.updates();
         for (Target target : targets) {
@@ -251,7 +252,10 @@ public final class AdapterTable {
         return byPath;
     }
 
-    /** Where a device multiplies with the whole table, a number that is not finite would reach the rows of others. */
+    /**
+     * Throws if a value is not finite: some devices multiply with the whole table, so it would affect the rows of other
+     * adapters.
+     */
     private void requireFinite(LoraAdapter.LoraUpdate update, Path folder) {
         for (Tensor matrix : List.of(update.a(), update.b())) {
             float[] values = scope.device().floats(matrix);
@@ -261,13 +265,13 @@ public final class AdapterTable {
                             AdapterException.Reason.NUMBERS,
                             folder,
                             update.path() + (matrix == update.a() ? " lora_A" : " lora_B") + ": element " + i + " is "
-                                    + values[i] + ", expected what is finite in " + type);
+                                    + values[i] + ", expected a finite value of " + type);
                 }
             }
         }
     }
 
-    /** Writes one place of a target's tables, the rank filled up with zeros. */
+    /** Writes one slot of a target's tables, padded with zeros to the maximum rank. */
     private void put(Target target, int index, LoraAdapter.LoraUpdate update) {
         int matrices = Math.max(1, target.experts);
         int rank = update.rank();
@@ -311,16 +315,16 @@ public final class AdapterTable {
         } catch (IOException failure) {
             throw new ModelException(folder, "cannot be read: " + failure, failure);
         } catch (NoSuchAlgorithmException impossible) {
-            throw new IllegalStateException(impossible); // every JDK has it
+            throw new IllegalStateException(impossible); // every JDK has SHA-256
         }
     }
 
-    /** Frees a place; sequences that use it must have ended. */
+    /** Unloads an adapter. Sequences that use it must have ended. */
     public void unload(String name) {
         places.set(loaded(name).index(), Optional.empty());
     }
 
-    /** The adapter of that name. */
+    /** Returns the adapter of a name. Throws if there is none. */
     public Loaded loaded(String name) {
         return find(name)
                 .orElseThrow(() -> new AdapterException(
@@ -337,12 +341,12 @@ public final class AdapterTable {
         return loaded().stream().map(Loaded::name).toList();
     }
 
-    /** What is loaded, by index. */
+    /** Returns the loaded adapters by index. */
     public List<Loaded> loaded() {
         return places.stream().flatMap(Optional::stream).toList();
     }
 
-    /** How many more there is room for. */
+    /** Returns the number of free slots. */
     public int free() {
         return capacity.adapters - loaded().size();
     }

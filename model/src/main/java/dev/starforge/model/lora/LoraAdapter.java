@@ -34,9 +34,9 @@ import tools.jackson.databind.node.ObjectNode;
 
 /**
  * Low-rank updates for the projections of a model, in PEFT's files: {@code adapter_config.json} and
- * {@code adapter_model.safetensors}. The updates are the parameters that training moves, in float32. They are read from a
- * folder, or made anew so that the model gives what it gave before. A setting that changes results and is not supported is
- * refused by name; an update that no projection took is an error, and so is a target that is no projection.
+ * {@code adapter_model.safetensors}. The updates are the trainable parameters, in float32. They are read from a folder,
+ * or initialized so that the model's outputs do not change. Unsupported settings that change results are refused by
+ * name. An update without a projection in the model is an error, and so is a target that is not a projection.
  */
 public final class LoraAdapter implements AutoCloseable {
     public static final String CONFIG = "adapter_config.json";
@@ -49,7 +49,7 @@ public final class LoraAdapter implements AutoCloseable {
     static final String B = ".lora_B.weight";
     private static final String MAGNITUDE = ".lora_magnitude_vector";
 
-    /** Where an adapter says which numbers of its base it was trained on; PEFT passes over it. */
+    /** Metadata key for the quantization of the base that the adapter was trained on; PEFT ignores it. */
     private static final String TRAINED_ON = "starforge.base_quantization";
 
     private static final List<String> UNSUPPORTED = List.of(
@@ -77,18 +77,18 @@ public final class LoraAdapter implements AutoCloseable {
     private int sites;
 
     /**
-     * An update that a projection took.
+     * The update of a projection or an expert stack.
      *
-     * @param experts how many are stacked in it; 0 for a plain projection
-     * @param outer of a stack, whether it is that of down, and not of gate and up
+     * @param experts the number of experts in the stack; 0 for a projection
+     * @param outer for a stack: true for the update of down, false for the update of gate and up
      */
     public record LoraUpdate(String path, Tensor a, Tensor b, float scale, int experts, boolean outer) {
-        /** The rank of each of its products. */
+        /** Returns the rank of the update (per expert for a stack). */
         public int rank() {
             return Math.toIntExact(a.dim(0) / Math.max(1, experts));
         }
 
-        /** Of a stack's b, which has the outputs of {@code parts} matrices: that of one, as [experts, out, rank]. */
+        /** Returns the part of a stack's B that belongs to one of {@code parts} matrices, as [experts, out, rank]. */
         public float[] ups(float[] all, int part, int parts) {
             int rows = Math.toIntExact(b.dim(0)) / parts;
             float[] ups = new float[experts * rows * rank()];
@@ -107,7 +107,7 @@ public final class LoraAdapter implements AutoCloseable {
         this.scope = scope;
     }
 
-    /** Reads an adapter whose tensors will live in {@code scope}. */
+    /** Opens an adapter whose tensors are allocated in {@code scope}. */
     public static LoraAdapter open(Path folder, Scope scope) {
         JsonConfig config = JsonConfig.read(folder.resolve(CONFIG));
         if (!config.string("peft_type").equals("LORA")) {
@@ -115,12 +115,12 @@ public final class LoraAdapter implements AutoCloseable {
         }
         for (String key : UNSUPPORTED) {
             if (!config.isUnset(key)) {
-                throw config.invalid(key, "it unset, since it is not supported");
+                throw config.invalid(key, "it unset: it is not supported");
             }
         }
         if (config.isString("init_lora_weights")
                 && !List.of("gaussian", "eva", "orthogonal").contains(config.string("init_lora_weights"))) {
-            throw config.invalid("init_lora_weights", "a start that leaves the base as it is");
+            throw config.invalid("init_lora_weights", "an initialization that does not change the base");
         }
         if (!config.string("bias", "none").equals("none")) {
             throw config.invalid("bias", "none");
@@ -129,14 +129,14 @@ public final class LoraAdapter implements AutoCloseable {
     }
 
     /**
-     * A new adapter: A uniform as PEFT draws it, B zero, lengths those of the base. What is drawn depends on the seed and
-     * on the order of the projections alone.
+     * Creates an adapter: A is initialized uniformly as in PEFT, B is zero, DoRA magnitudes are the row norms of the
+     * base. The values depend on the seed and the order of the projections only.
      */
     public static LoraAdapter create(LoraConfig settings, long seed, Scope scope) {
         return new LoraAdapter(new LoraSource.NewLora(settings, seed), scope);
     }
 
-    /** What a model's weights ask; see {@link Adapter}. */
+    /** Returns the adapter to load a model with; see {@link Adapter}. */
     @SuppressWarnings("exports") // for the packages of this module
     public Adapter updates() {
         return new Adapter() {
@@ -213,17 +213,17 @@ public final class LoraAdapter implements AutoCloseable {
         return tensor;
     }
 
-    /** Throws if there is an update that no projection of the model took, or a target that is none. */
+    /** Throws if an update has no projection in the model, or a target is not a projection. */
     public void requireAllUsed() {
         origin.requireAllUsed();
     }
 
-    /** The tensors of its file that no projection took so far; none for a new adapter. */
+    /** Returns the tensors of the file that no projection has used yet; empty for a new adapter. */
     Set<String> unused() {
         return origin.unused();
     }
 
-    /** The updates so far, but for those with lengths of their own. */
+    /** Returns the updates loaded so far, without those of DoRA. */
     public List<LoraUpdate> loraUpdates() {
         return loraUpdates;
     }
@@ -236,22 +236,24 @@ public final class LoraAdapter implements AutoCloseable {
         return origin.has(path);
     }
 
-    /** What updates are scaled by, before the rank. */
+    /** Returns lora_alpha. */
     public double alpha() {
         return origin.alpha();
     }
 
-    /** The same adapter with nothing taken yet, in the same scope; it is closed with this one. */
+    /** Returns the same adapter with no updates loaded, in the same scope; closing this adapter closes it. */
     public LoraAdapter reopen() {
         return new LoraAdapter(origin, scope);
     }
 
-    /** What training moves, by name. */
+    /** Returns the trainable parameters by name. */
     public Map<String, Tensor> parameters() {
         return Collections.unmodifiableMap(parameters);
     }
 
-    /** How the base of an adapter was quantized while the adapter was trained; of those made elsewhere nothing is known. */
+    /**
+     * Returns the quantization of the base model during training; NONE if the adapter was trained by another program.
+     */
     public static Quantization trainedOn(Path folder) {
         try (SafetensorsFile file = SafetensorsFile.open(folder.resolve(WEIGHTS))) {
             return Quantization.parse(file.metadata(TRAINED_ON, Quantization.NONE.toString()));
@@ -261,9 +263,9 @@ public final class LoraAdapter implements AutoCloseable {
     }
 
     /**
-     * Writes PEFT's two files for parameters of an adapter that was made with {@code settings}.
+     * Writes PEFT's two files for the parameters of an adapter created with {@code settings}.
      *
-     * @param trainedOn how the base was quantized
+     * @param trainedOn the quantization of the base
      */
     public static void save(
             Path folder,
@@ -303,7 +305,7 @@ public final class LoraAdapter implements AutoCloseable {
         }
     }
 
-    /** The targets that some parameter belongs to; PEFT refuses one that is no module. */
+    /** Returns the targets that have parameters; PEFT refuses targets that are not modules. */
     private static List<String> found(LoraConfig settings, Set<String> names) {
         return settings.targets().stream()
                 .filter(target -> !target.equals(LoraConfig.EXPERTS))

@@ -5,13 +5,13 @@ import dev.starforge.tensor.ShapeException;
 import java.util.List;
 
 /**
- * What a new adapter is to be.
+ * The configuration of a new adapter.
  *
- * @param targets names of modules, each the last part of a projection's path; {@link #EXPERTS} stands for the stacks of a
- *     mixture of experts
- * @param strict whether every target must be found; otherwise one of them is enough
+ * @param targets names of modules, each the last part of a projection's path; {@link #EXPERTS} stands for the stacks of
+ *     a mixture of experts
+ * @param strict true if every target must be found; otherwise one of them is enough
  * @param rankStabilized scale alpha / sqrt(rank) instead of alpha / rank (Kalajdzievski 2023)
- * @param dora whether the lengths of the rows are trained apart from their directions (Liu et al. 2024)
+ * @param dora true to train the row norms separately from the directions (DoRA, Liu et al. 2024)
  */
 public record LoraConfig(
         int rank,
@@ -30,11 +30,12 @@ public record LoraConfig(
                     + ", targets " + targets + ": expected at least 1, above 0, 0 to below 1, and at least one");
         }
         if (targets.contains(EXPERTS) && (dropout > 0 || dora)) {
-            throw new ShapeException("adapter: updates of stacked experts take neither dropout nor DoRA, as in PEFT");
+            throw new ShapeException(
+                    "adapter: updates of stacked experts support neither dropout nor DoRA, as in PEFT");
         }
     }
 
-    /** What {@code auto} means for an architecture. */
+    /** Returns the targets that {@code auto} selects for an architecture. */
     public static List<String> automatic(String architecture) {
         return Architectures.named(architecture).loraTargets();
     }

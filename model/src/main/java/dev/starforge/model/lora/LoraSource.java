@@ -13,11 +13,11 @@ import java.util.Collections;
 import java.util.Set;
 import java.util.TreeSet;
 
-/** Where the updates of an adapter come from: PEFT's files, or settings and a seed. */
+/** The source of the updates of an adapter: PEFT's files, or a configuration and a seed. */
 sealed interface LoraSource extends AutoCloseable {
     boolean has(String path);
 
-    /** Whether a stack of experts is updated; {@code outer} asks for down, else for gate and up. */
+    /** Returns true if a stack of experts has an update: of down if {@code outer}, else of gate and up. */
     boolean hasStack(String path, boolean outer);
 
     int rank(String path);
@@ -28,23 +28,23 @@ sealed interface LoraSource extends AutoCloseable {
 
     boolean dora();
 
-    /** Puts the values of a parameter on the device; {@code start} makes those of a new one. */
+    /** Loads a parameter to the device; {@code start} initializes the values of a new one. */
     Tensor load(String name, Spec spec, Scope scope, Initializer start);
 
     void requireAllUsed();
 
-    /** The stored tensors that were not loaded. */
+    /** Returns the stored tensors that were not loaded. */
     Set<String> unused();
 
     @Override
     void close();
 
-    /** The values of a new parameter. */
+    /** Initializes the values of a new parameter. */
     interface Initializer {
         float[] values(long seed, int index);
     }
 
-    /** Whether a path names the module {@code target}, or one inside another. */
+    /** Returns true if a path ends in the module name {@code target}. */
     static boolean matches(String path, String target) {
         return path.equals(target) || path.endsWith("." + target);
     }
@@ -95,7 +95,10 @@ sealed interface LoraSource extends AutoCloseable {
             return config.bool("use_dora", false);
         }
 
-        /** The value for the module a path ends in; of PEFT's patterns only names and {@code .*\.name} are taken. */
+        /**
+         * Returns the value of the pattern for a path. Of PEFT's patterns only names and {@code .*\.name} are
+         * supported.
+         */
         private double pattern(String key, String path, double missing) {
             if (config.isUnset(key)) {
                 return missing;
@@ -125,7 +128,7 @@ sealed interface LoraSource extends AutoCloseable {
             if (!unused.isEmpty()) {
                 throw new ModelException(
                         file.path(),
-                        "no projection of this model takes "
+                        "no projection of this model uses "
                                 + String.join(", ", unused.stream().limit(4).toList()));
             }
         }
@@ -141,7 +144,7 @@ sealed interface LoraSource extends AutoCloseable {
         }
     }
 
-    /** Settings and a seed. */
+    /** A new adapter from a configuration and a seed. */
     final class NewLora implements LoraSource {
         private final LoraConfig settings;
         private final long seed;

@@ -110,7 +110,7 @@ final class ModelFilesTest {
     void anUpdateThatNoProjectionTakesIsRefused() throws IOException {
         rename(folder.resolve("adapter/adapter_model.safetensors"), "layers.1.mlp.c_fc", "layers.9.mlp.c_fc");
         assertThatThrownBy(this::load)
-                .hasMessageContaining("no projection of this model takes base_model.model.model.layers.9.mlp.c_fc");
+                .hasMessageContaining("no projection of this model uses base_model.model.model.layers.9.mlp.c_fc");
     }
 
     @Test

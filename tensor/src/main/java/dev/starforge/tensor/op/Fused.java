@@ -26,11 +26,11 @@ import dev.starforge.tensor.op.Plain.Sum;
 import java.util.Arrays;
 
 /**
- * Operations that a backend may run in one go. The expansion into plain ones is the definition, the fallback on the same
- * device, and what the tests compare with. Only forward expansions are written by hand: a gradient operation expands to
- * the taped gradient of the forward expansion. Activations of 16 bits are cast to float32 first and back last, so that an
- * expansion, too, rounds once; gradients of activations have the type of the gradient that comes in, those of weights are
- * float32.
+ * Operations that a backend may run as one kernel. The expansion into plain operations is the definition, the fallback
+ * on the same device, and the reference for tests. Only forward expansions are written by hand: a gradient operation
+ * expands to the taped gradient of the forward expansion. 16-bit activations are cast to float32 first and back last,
+ * so that an expansion also rounds once. Gradients of activations have the type of the incoming gradient; gradients of
+ * weights are float32.
  */
 public sealed interface Fused extends Op
         permits Fused.LayerNorm,
@@ -46,10 +46,10 @@ public sealed interface Fused extends Op
                 Fused.AttentionGrad,
                 Adapters,
                 Layers {
-    /** All outputs, computed by other operations. */
+    /** Computes all outputs with other operations. */
     Tensor[] expand(Ops ops, Tensor... in);
 
-    /** Without a rule of its own, the gradient is that of the expansion. */
+    /** By default the gradient is that of the expansion. */
     @Override
     default Saved saved(Needs needs) {
         return Saved.ALL_INPUTS;
@@ -67,7 +67,7 @@ public sealed interface Fused extends Op
         }
     }
 
-    /** The first inputs, all of which are saved. */
+    /** Returns the first {@code count} inputs, all of them saved. */
     private static Tensor[] inputs(Backward b, int count) {
         Tensor[] in = new Tensor[count];
         for (int i = 0; i < count; i++) {
@@ -84,7 +84,7 @@ public sealed interface Fused extends Op
         return ops.cast(x, DType.F32);
     }
 
-    /** The taped gradient of a forward expansion, in the types that the gradient operation declares. */
+    /** Returns the taped gradient of a forward expansion, in the types that the gradient operation declares. */
     private static Tensor[] taped(Op op, Fused forward, Ops ops, Tensor[] in, int inputs, Tensor d, Needs needs) {
         Spec[] outputs = op.outputs(Arrays.stream(in).map(Tensor::spec).toArray(Spec[]::new));
         Tensor[] gradients = Tape.gradientOfExpansion(forward, ops, take(in, inputs), d, needs);
@@ -94,7 +94,7 @@ public sealed interface Fused extends Op
         return gradients;
     }
 
-    /** Like x, in the type of its gradient. */
+    /** Returns the spec of x in the type of its gradient. */
     private static Spec like(Spec x, Spec d) {
         return new Spec(d.dtype(), x.shape());
     }
@@ -248,7 +248,7 @@ public sealed interface Fused extends Op
             InputChecks.rank(this, 1, in[2]);
             InputChecks.same(this, Shape.of(in[0].shape().dim(0)), in[1].shape());
             if (2 * in[2].shape().size() > in[0].shape().last()) {
-                throw new ShapeException("Rope: " + in[2].shape().size() + " frequencies turn more than the "
+                throw new ShapeException("Rope: " + in[2].shape().size() + " frequencies rotate more than the "
                         + in[0].shape().last() + " dimensions of a head");
             }
             return new Spec[] {in[0]};
@@ -328,8 +328,8 @@ public sealed interface Fused extends Op
 
     /**
      * (logits[N, V], labels i32[N], weights[N]) -> losses[N], lse[N]: weights[n] * -log softmax(logits[n])[labels[n]].
-     * The weight carries the mean's divisor, curriculum weights, and 0 for a token that does not count, whose label may
-     * then be anything.
+     * The weight includes the divisor of the mean and curriculum weights. It is 0 for ignored tokens, whose labels may
+     * have any value.
      */
     record CrossEntropy() implements Fused {
         @Override
@@ -395,15 +395,15 @@ public sealed interface Fused extends Op
     }
 
     /**
-     * Causal attention over a ragged batch, grouped heads, keys and values where the cache has them.
-     * (q[N, H, D], k[R, Hk, D], v[R, Hk, D], starts i32[S + 1], positions i32[N], tables i32[S, M]) -> y[N, H, D], lse[N, H].
+     * Causal grouped-query attention over a ragged batch with a paged KV cache. (q[N, H, D], k[R, Hk, D], v[R, Hk, D],
+     * starts i32[S + 1], positions i32[N], tables i32[S, M]) -> y[N, H, D], lse[N, H].
      *
-     * <p>Queries starts[s]..starts[s+1]-1 belong to sequence s; the key at position p of s lies in row
-     * tables[s, p / block] * block + p % block. The query at position t sees positions max(0, t - window + 1)..t, or 0..t
-     * when window is 0. k and v are of one type, q of its own, which is that of y. If that type is i8 two more inputs follow:
-     * the scales f16[R, Hk] of k and of v, as {@link Decoding.StoreInt8} has them. Every row of k and v is finite, also
-     * those that no query sees. Packed training is block 1 and a table of row numbers; there no
-     * row may belong to two sequences, so that its gradient has one writer.
+     * <p>Queries starts[s]..starts[s+1]-1 belong to sequence s; the key at position p of s lies in row tables[s, p /
+     * block] * block + p % block. The query at position t sees positions max(0, t - window + 1)..t, or 0..t when window
+     * is 0. k and v have the same type; y has the type of q. If k and v are i8, two more inputs follow: the scales
+     * f16[R, Hk] of k and of v, as {@link Decoding.StoreInt8} writes them. All rows of k and v must be finite, also
+     * those that no query sees. Packed training uses block 1 and a table of row numbers; there no row may belong to two
+     * sequences, so that its gradient has one writer.
      */
     record Attention(float scale, int window, int block) implements Fused {
         public Attention {

@@ -11,13 +11,14 @@ import dev.starforge.tensor.op.Plain.MatMul;
 import dev.starforge.tensor.op.Plain.Sum;
 
 /**
- * Fused consecutive operations of a transformer block: a product with its epilogue (bias, activation, residual), products
- * of the same x, a residual and the norm of the sum. Fusion saves launches and memory traffic only. Each part is rounded to
- * the type of its result, so that the fused operation is bit-equal to its parts if sums are in the same order.
+ * Fused consecutive operations of a transformer block: a matmul with its epilogue (bias, activation, residual), matmuls
+ * of the same x, a residual and the norm of the sum. Fusion saves launches and memory traffic only. Each part is
+ * rounded to the type of its result, so that the fused operation is bit-equal to its parts if sums are in the same
+ * order.
  *
- * <p>A tape therefore records the expansion instead: it saves what the gradients of activations and norms read, computes
- * nothing twice, and a recomputed block is bit-equal. The gradient of a sum reads no inputs, so one product with addends is
- * recorded as one operation.
+ * <p>A tape therefore records the expansion instead: it saves what the gradients of activations and norms read,
+ * computes nothing twice, and a recomputed block is bit-equal. The gradient of a sum reads no inputs, so a single
+ * matmul with addends is recorded as one operation.
  */
 public sealed interface Layers extends Fused {
     /** Returns true if a tape records the operation itself, because its gradient reads no intermediate result. */
@@ -26,10 +27,10 @@ public sealed interface Layers extends Fused {
     }
 
     /**
-     * (x[N, in], then {@code weights} matrices [out, in], each of a type of its own, then as many biases [out] if there are
-     * any, then the residual [N, out] if there is one) -> for each weight y[N, out] = fn(x W^T + bias) + residual.
+     * (x[N, in], then {@code weights} matrices [out, in], each of a type of its own, then as many biases [out] if there
+     * are any, then the residual [N, out] if there is one) -> for each weight y[N, out] = fn(x W^T + bias) + residual.
      *
-     * @param weights how many; a residual goes with one
+     * @param weights the number of weights; 1 if there is a residual
      * @param bias whether each has a bias
      * @param fn the activation, or {@link Fn#IDENTITY}
      * @param to the type of the outputs, and of the residual
@@ -44,17 +45,17 @@ public sealed interface Layers extends Fused {
             }
         }
 
-        /** The product without anything that follows it. */
+        /** Returns the matmul without its epilogue. */
         public MatMul product() {
             return new MatMul(false, true, to, int8);
         }
 
-        /** Which input is the bias of the weight that input {@code weight} is, from 1 on. */
+        /** Returns the input index of the bias of a weight, given the weight's input index. */
         public int biasOf(int weight) {
             return weights + weight;
         }
 
-        /** Which input is the residual. */
+        /** Returns the input index of the residual. */
         public int residualInput() {
             return 1 + weights + (bias ? weights : 0);
         }
@@ -89,7 +90,7 @@ public sealed interface Layers extends Fused {
             return out;
         }
 
-        /** A product with its bias: one operation, unless that is what this one is. */
+        /** Returns a matmul with its bias, as one operation unless this operation is the same one. */
         private Tensor biased(Ops ops, Tensor[] in, int i) {
             Linear one = new Linear(1, true, Fn.IDENTITY, false, to, int8);
             return equals(one)
@@ -120,8 +121,8 @@ public sealed interface Layers extends Fused {
     }
 
     /**
-     * (a, b, c) -> c + op(a) op(b), in the type of the product: one more part of a gradient that several products add up to, as
-     * that of an x which several weights are multiplied with.
+     * (a, b, c) -> c + op(a) op(b), in the type of the matmul. Accumulates gradients that are a sum of matmuls, such as
+     * the gradient of an x that several weights are applied to.
      */
     record AddMatMul(MatMul product) implements Layers {
         @Override

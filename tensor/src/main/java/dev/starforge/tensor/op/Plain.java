@@ -12,9 +12,10 @@ import java.util.List;
 import java.util.stream.IntStream;
 
 /**
- * The plain operations: every backend runs them natively, and {@link Fused} operations are defined by them. Activations are
- * float32 or of 16 bits: an output has the type of the first input unless said otherwise, and what adds up many terms states
- * its own. The arithmetic is float32, rounded once where it is stored. Softmax, logits and optimizers are float32 only.
+ * The plain operations: every backend runs them natively, and {@link Fused} operations are defined by them. Activations
+ * are float32 or 16-bit: an output has the type of the first input unless stated otherwise, and reductions state their
+ * output type. Arithmetic is float32, rounded once when the result is stored. Softmax, logits and optimizers are
+ * float32 only.
  */
 public sealed interface Plain extends Op {
     /** a + b, where b may broadcast, in the type of a. */
@@ -116,8 +117,8 @@ public sealed interface Plain extends Op {
      * {@code transposeB}; b may be quantized where a is not transposed.
      *
      * @param to the type of the output
-     * @param int8 whether a may be rounded to eight bits with a scale for every few elements, where b is quantized and that is
-     *     faster: for generating text, never for training
+     * @param int8 true if a may be quantized to int8 in small groups where b is quantized and that is faster; for
+     *     inference only
      */
     record MatMul(boolean transposeA, boolean transposeB, DType to, boolean int8) implements Plain {
         public MatMul {
@@ -128,7 +129,7 @@ public sealed interface Plain extends Op {
             this(transposeA, transposeB, to, false);
         }
 
-        /** A product in float32. */
+        /** A matmul with float32 output. */
         public MatMul(boolean transposeA, boolean transposeB) {
             this(transposeA, transposeB, DType.F32);
         }
@@ -328,7 +329,10 @@ public sealed interface Plain extends Op {
         }
     }
 
-    /** (d[N, K], ids i32[N, K] or i32[N] for K = 1) -> [N, width]: zero but for the d[n, k], added at ids[n, k] in ascending k. */
+    /**
+     * (d[N, K], ids i32[N, K] or i32[N] for K = 1) -> [N, width]: zeros, with d[n, k] added at ids[n, k] in ascending
+     * k.
+     */
     record Unpick(long width) implements Plain {
         @Override
         public Spec[] outputs(Spec... in) {
@@ -353,8 +357,8 @@ public sealed interface Plain extends Op {
     }
 
     /**
-     * (table[R, ...] of a float type, or quantized [R, C], rows i32[N]) -> [N, ...] in the table's type, or float32 of a
-     * quantized one. A row outside the table is an error of the caller.
+     * (table[R, ...] of a float type, or quantized [R, C], rows i32[N]) -> [N, ...] in the table's type, or float32 of
+     * a quantized one. The caller ensures that rows are inside the table.
      */
     record Gather() implements Plain {
         @Override
@@ -479,7 +483,7 @@ public sealed interface Plain extends Op {
         }
     }
 
-    /** Zero rows of {@code width} with x at the columns from {@code from} on. */
+    /** Pads x with zeros to {@code width} columns; x begins at column {@code from}. */
     record Pad(long from, long width) implements Plain {
         @Override
         public Spec[] outputs(Spec... in) {
@@ -508,8 +512,8 @@ public sealed interface Plain extends Op {
     }
 
     /**
-     * Stores the elements in another type, rounding to nearest even; i32 and i8 become the float nearest, a quantized tensor
-     * float32. What was rounded from float32 keeps its gradient in float32, which is how weights that are trained stay so.
+     * Converts the elements to another type, rounding to nearest even; i32 and i8 become the nearest float, a quantized
+     * tensor becomes float32. The gradient of a float32 input is float32, so the gradients of master weights are, too.
      */
     record Cast(DType to) implements Plain {
         public Cast {
@@ -537,10 +541,10 @@ public sealed interface Plain extends Op {
     }
 
     /**
-     * Sets to -infinity what a query must not see. Scores are [G, N, S * L]: G groups of heads, N queries of S sequences,
-     * L = table width * block keys for each; inputs after them as in {@link Fused.Attention}. Query n at position t of
-     * sequence s sees keys t - window + 1 .. t of s (0 .. t without a window). The gradient passes unchanged: what is
-     * masked has probability zero, so its gradient is zero already.
+     * Sets masked scores to -infinity. Scores are [G, N, S * L]: G groups of heads, N queries of S sequences, L = table
+     * width * block keys for each; inputs after them as in {@link Fused.Attention}. Query n at position t of sequence s
+     * sees keys t - window + 1 .. t of s (0 .. t without a window). The gradient passes unchanged: masked scores have
+     * probability zero, so their gradient is zero.
      */
     record Mask(int window, int block) implements Plain {
         public Mask {
@@ -612,8 +616,8 @@ public sealed interface Plain extends Op {
     /**
      * One step of Adam with decoupled weight decay (Loshchilov and Hutter 2019), torch's order of operations:
      * (parameter, m, v overwritten, gradient, norm[1], rate[3]) with rate = learning rate, 1 - beta1^t, 1 - beta2^t.
-     * The gradient is first scaled by maxNorm / (norm + 1e-6) where that is below 1. A norm that is not finite changes
-     * nothing, so that a step need not be looked at before it is taken. No output.
+     * The gradient is first scaled by maxNorm / (norm + 1e-6) where that is below 1. If the norm is not finite, the
+     * step changes nothing, so the host does not need to check it first. No output.
      */
     record AdamW(double beta1, double beta2, double eps, double weightDecay, double maxNorm) implements Plain {
         @Override

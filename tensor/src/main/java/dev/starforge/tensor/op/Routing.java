@@ -12,11 +12,10 @@ import dev.starforge.tensor.Tensor;
  */
 public sealed interface Routing extends Op {
     /**
-     * Chooses experts: scores[N, E] -> i32[N, k], the k highest in descending order, the lower number first among equals; NaN
-     * counts as the lowest.
-     * With more than one group the experts are cut into {@code groups} equal runs, and only the {@code kept} groups with
-     * the highest sum of their {@code votes} best scores, added in double, take part (DeepSeek-AI 2024); a group with a NaN
-     * comes last.
+     * Chooses experts: scores[N, E] -> i32[N, k], the k highest in descending order, ties by lower index; NaN is the
+     * lowest. With more than one group, the experts are divided into {@code groups} equal groups, and experts are
+     * chosen only from the {@code kept} groups with the highest sum of their {@code votes} best scores, added in double
+     * (DeepSeek-AI 2024); groups with a NaN rank last.
      */
     record Route(int k, int groups, int kept, int votes) implements Routing {
         public Route {
@@ -41,9 +40,9 @@ public sealed interface Routing extends Op {
     }
 
     /**
-     * Sorts the choices of tokens by expert: experts i32[N, k] -> order i32[N * k], tokens i32[N * k], offsets i32[E + 1].
-     * Choice order[i] (n * k + slot, ascending within an expert) is the i-th, made by token tokens[i] = order[i] / k; those
-     * of expert e are offsets[e]..offsets[e + 1]-1.
+     * Sorts the routed tokens by expert: experts i32[N, k] -> order i32[N * k], tokens i32[N * k], offsets i32[E + 1].
+     * Choice order[i] (n * k + slot, ascending within an expert) is the i-th, made by token tokens[i] = order[i] / k;
+     * those of expert e are offsets[e]..offsets[e + 1]-1.
      */
     record Group(int experts) implements Routing {
         public Group {
@@ -63,9 +62,9 @@ public sealed interface Routing extends Op {
     }
 
     /**
-     * Each expert's own product: (x[R, in], w[E, out, in], offsets i32[E + 1]) -> [R, out], where rows offsets[e] to
-     * offsets[e + 1]-1 of x are multiplied with w[e]; without {@code transposeB} w is [E, in, out]. w may be quantized; {@code to} and
-     * {@code int8} as in {@link Plain.MatMul}.
+     * Grouped matmul, one per expert: (x[R, in], w[E, out, in], offsets i32[E + 1]) -> [R, out], where rows offsets[e]
+     * to offsets[e + 1]-1 of x are multiplied with w[e]; without {@code transposeB} w is [E, in, out]. w may be
+     * quantized; {@code to} and {@code int8} as in {@link Plain.MatMul}.
      */
     record ExpertMatMul(boolean transposeB, DType to, boolean int8) implements Routing {
         public ExpertMatMul {
@@ -76,7 +75,7 @@ public sealed interface Routing extends Op {
             this(transposeB, to, false);
         }
 
-        /** A product in float32. */
+        /** A grouped matmul with float32 output. */
         public ExpertMatMul(boolean transposeB) {
             this(transposeB, DType.F32);
         }

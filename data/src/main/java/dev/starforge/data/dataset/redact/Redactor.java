@@ -154,7 +154,7 @@ public final class Redactor implements FilePatch.LineWriter {
         }
     }
 
-    /** Replaces the names in a message's trailers, and the given names wherever they occur as words. */
+    /** Replaces the names in a message's trailers, and every occurrence of the given names as whole words. */
     public static String withoutNames(String message, String... names) {
         String text = TRAILER.matcher(message).replaceAll(found -> {
             String name = found.group(3);
