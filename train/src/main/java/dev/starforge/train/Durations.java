@@ -6,7 +6,7 @@ import java.util.Locale;
 public final class Durations {
     private Durations() {}
 
-    /** Such as "3.2 s", "42 s", "16 min 30 s" or "2 h 5 min"; "?" for what is not known. */
+    /** Returns text such as "3.2 s", "42 s", "16 min 30 s" or "2 h 5 min"; "?" if the duration is unknown. */
     public static String text(double seconds) {
         if (!(seconds >= 0)) {
             return "?";

@@ -8,7 +8,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.Map;
 import java.util.Optional;
 
-/** Configs of models that are planned for before they are here. */
+/** Configs of models that can be planned before they are downloaded. */
 public final class KnownModels {
     private static final Map<String, String> RESOURCES = Map.of("bigcode/starcoder2-3b", "starcoder2-3b.json");
 

@@ -1,6 +1,6 @@
 package dev.starforge.train;
 
-/** A run that cannot go on, a checkpoint that cannot be used, an export that is not right; the message says which and why. */
+/** Thrown when a run cannot continue, a checkpoint cannot be used, or an exported model fails verification. */
 public class TrainException extends RuntimeException {
     private static final long serialVersionUID = 1;
 

@@ -80,7 +80,7 @@ final class FirstRunTest {
         CommandOutcome outcome = run(
                 "train", "--device", "cpu", "--output", folder.resolve("run").toString(), "--resume");
         assertThat(outcome.code()).isEqualTo(2);
-        assertThat(outcome.err()).contains("there is no run to resume; begin one without --resume");
+        assertThat(outcome.err()).contains("no run to resume; start one without --resume");
         assertThat(folder.resolve("run")).doesNotExist();
     }
 

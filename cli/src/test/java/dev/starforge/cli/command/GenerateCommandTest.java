@@ -343,17 +343,16 @@ final class GenerateCommandTest {
         JsonNode json = generate(model, "--prompt-ids", "5,6,7", "--json").json();
         assertThat(json.path("text").isNull()).isTrue();
         assertThat(ids(json.path("ids"))).hasSize(32);
-        assertRefused(generate(model, "--prompt", "x"), "a prompt of text needs it; see --prompt-ids");
-        assertRefused(generate(model, "--fim", "x", "y"), "a prompt of text needs it; see --prompt-ids");
-        assertRefused(generate(model, "--prompt-ids", "5", "--stop", "x"), "--stop needs it");
-        assertRefused(generate(model, "--prompt-ids", "5", "--no-ids"), "--no-ids needs it");
+        assertRefused(generate(model, "--prompt", "x"), "a prompt of text needs a tokenizer; see --prompt-ids");
+        assertRefused(generate(model, "--fim", "x", "y"), "a prompt of text needs a tokenizer; see --prompt-ids");
+        assertRefused(generate(model, "--prompt-ids", "5", "--stop", "x"), "--stop needs a tokenizer");
+        assertRefused(generate(model, "--prompt-ids", "5", "--no-ids"), "--no-ids needs a tokenizer");
     }
 
     private void assertRefused(Outcome outcome, String reason) {
         assertThat(outcome.code()).isEqualTo(1);
         assertThat(outcome.err())
-                .startsWith("starforge: " + folder.resolve("tokenizer.json") + ": there is no tokenizer here, and "
-                        + reason)
+                .startsWith("starforge: " + folder.resolve("tokenizer.json") + ": not found, but " + reason)
                 .hasLineCount(1);
     }
 
@@ -399,7 +398,7 @@ final class GenerateCommandTest {
                 "nowhere --prompt-ids 5 | 1 | nowhere: model not found",
                 "nowhere --prompt x | 1 | nowhere: model not found",
                 "LLAMA --fim x y | 1 | its tokenizer has no fill-in-the-middle tokens; looked for <fim_prefix>",
-                "MODEL --prompt-ids 5 --adapter nowhere | 1 | nowhere: there is no such folder; expected a run",
+                "MODEL --prompt-ids 5 --adapter nowhere | 1 | nowhere: does not exist; expected a run",
                 "MODEL --prompt-ids 5 --device tpu | 2 | --device: expected one of auto, mps, ",
                 "MODEL --prompt-ids 5 --device metal | 1 | device metal is not available:",
                 "MODEL --prompt-ids 5 --weights I32 | 2 | expected stored or a weight type, got I32",

@@ -83,29 +83,31 @@ final class PreflightCommandTest {
     void whatIsBrokenIsRefusedByBothAlike() throws IOException {
         Path run = folder.resolve("run");
         refusedByBoth("model not found", "model.pretrained_model=nobody/nothing");
-        refusedByBoth("there is no such file", "data.train=\"" + folder.resolve("none.jsonl") + "\"");
+        refusedByBoth("the file does not exist", "data.train=\"" + folder.resolve("none.jsonl") + "\"");
         Path misspelt = Files.writeString(folder.resolve("misspelt.jsonl"), "{\"text\": \"a\"}\n{\"txt\": 1}\n");
         refusedByBoth(misspelt + ": line 2: expected ", "data.train=\"" + misspelt + "\"");
         refusedByBoth("nothing to train on", "data.train=\"\"");
         refusedByBoth("is not a dataset", "data.train=\"\"", "data.path=\"" + folder + "\"");
-        refusedByBoth("the model was made for", "model.context_window=1048576", "device.memory_limit=100000");
-        refusedByBoth("MiB may be used", "device.memory_limit=0.001");
+        refusedByBoth("the model supports at most", "model.context_window=1048576", "device.memory_limit=100000");
+        refusedByBoth("MiB are available", "device.memory_limit=0.001");
         refusedByBoth("there is no such folder", "model.adapter=\"" + folder.resolve("none") + "\"");
         refusedByBoth(
-                "nothing is left to train on",
+                "no training data is left",
                 "data.train=\""
                         + Files.writeString(
                                 folder.resolve("pairs.jsonl"),
                                 "{\"prompt\": \"" + "a b ".repeat(200) + "\", \"completion\": \"c\"}\n")
                         + "\"");
         refusedByBoth(
-                "MiB may be used",
+                "MiB are available",
                 "model.pretrained_model=scratch",
                 "device.memory_limit=2",
                 "model.hidden_size=16384",
                 "model.num_hidden_layers=200");
         refusedByBoth(
-                "expected a divisor of the width", "model.pretrained_model=scratch", "model.num_attention_heads=7");
+                "expected a divisor of the hidden size",
+                "model.pretrained_model=scratch",
+                "model.num_attention_heads=7");
         assertThat(run).doesNotExist();
 
         Files.createDirectories(run);

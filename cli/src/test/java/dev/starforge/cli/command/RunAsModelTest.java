@@ -122,7 +122,7 @@ final class RunAsModelTest {
                 .satisfies(outcome -> assertThat(outcome.code()).isEqualTo(2))
                 .satisfies(outcome -> assertThat(outcome.err()).contains("is a complete model, not an adapter"));
         assertThat(run("generate", adapted, "--base", adapted, "--prompt", "x").err())
-                .contains("is an adapter, so nothing can be put on it", "`starforge merge");
+                .contains("is an adapter, but a complete model is needed", "`starforge merge");
     }
 
     @Test
@@ -146,7 +146,7 @@ final class RunAsModelTest {
             CommandOutcome outcome = run(args.toArray(String[]::new));
             assertThat(outcome.code()).isEqualTo(1);
             assertThat(outcome.err())
-                    .contains("its base was not found: somebody/some-model: model not found")
+                    .contains("base model not found: somebody/some-model: model not found")
                     .contains("Give it with --base MODEL");
         }
         assertThat(folder.resolve("never")).doesNotExist();

@@ -79,7 +79,7 @@ final class TrainCommandTest {
         assertThat(outcome.out())
                 .contains("model.dtype: auto -> bf16")
                 .contains(
-                        "quantization.load_in_4bit: true (the matrices of the blocks are nf4-double, other ones bf16)")
+                        "quantization.load_in_4bit: true (the matrices of the blocks are nf4-double, other weights bf16)")
                 .containsPattern("\\S+ on .+, [\\d,]+ parameters trained")
                 .containsPattern("parameters trained, [1-9]\\d?\\.\\d\\d % of all")
                 .containsPattern("step 25/25 .* tokens/s  \\d+\\.\\d\\d steps/s ")

@@ -26,10 +26,10 @@ import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
- * The folders {@code checkpoint-N} of a run. One is written under another name, every file of it forced to the disk, its
- * list of hashes last, and then renamed; so a checkpoint has its name only when all of it is there, whatever happens and
- * whenever. {@code latest} and {@code best} are links, replaced by renaming new ones over them; where there are no links
- * they are files with the name in them. What was left half done is removed at the next start.
+ * The {@code checkpoint-N} folders of a run. A checkpoint is written under a temporary name, every file is forced to
+ * disk, the list of hashes is written last, and the folder is renamed. So a folder with the final name is always
+ * complete. {@code latest} and {@code best} are symbolic links, replaced atomically by a rename; on file systems
+ * without links they are files that contain the name. Incomplete folders are removed at the next start.
  */
 public final class Checkpoints {
     public static final String MARKER = "complete.json";
@@ -43,13 +43,13 @@ public final class Checkpoints {
     private final Disk disk;
     private final int limit;
 
-    /** How much can be written. */
+    /** The free disk space. */
     @FunctionalInterface
     public interface Disk {
         long free(Path folder) throws IOException;
     }
 
-    /** The disk there is. */
+    /** The actual disk. */
     public static final Disk REAL = folder -> Files.getFileStore(folder).getUsableSpace();
 
     public Checkpoints(Path run, Disk disk, int limit) {
@@ -58,7 +58,7 @@ public final class Checkpoints {
         this.limit = limit;
     }
 
-    /** Removes what an interrupted save left, and puts back a checkpoint that was about to be amended. */
+    /** Removes the remains of an interrupted save and restores a checkpoint whose amendment was interrupted. */
     public void clean() {
         for (Path path : entries()) {
             String name = path.getFileName().toString();
@@ -83,15 +83,15 @@ public final class Checkpoints {
         }
     }
 
-    /** Whether there is a complete checkpoint of a step. */
+    /** Returns true if a complete checkpoint of this step exists. */
     public boolean has(long step) {
         Path checkpoint = run.resolve(PREFIX + step);
         return Files.isDirectory(checkpoint) && defect(checkpoint).isEmpty();
     }
 
     /**
-     * Writes some files of a checkpoint anew, such as the state after an evaluation; the others are those it has. The new
-     * one takes the place of the old by two renames, and {@link #clean} undoes the first where the second did not happen.
+     * Replaces some files of a checkpoint, such as the state after an evaluation, and keeps the others. The new folder
+     * replaces the old one by two renames; {@link #clean} undoes the first if the second did not happen.
      */
     public Path amend(long step, Consumer<Path> writer) {
         Path checkpoint = run.resolve(PREFIX + step);
@@ -126,7 +126,7 @@ public final class Checkpoints {
         }
     }
 
-    /** Last, since a folder with it is complete. */
+    /** Writes the list of hashes. It must be last, because a folder with this file is complete. */
     private static void writeMarker(Path folder, long step, ObjectNode hashes) throws IOException {
         ObjectNode marker = Jackson.object().put("step", step).set("sha256", hashes);
         Files.writeString(folder.resolve(MARKER), Jackson.indented(marker) + "\n");
@@ -134,7 +134,7 @@ public final class Checkpoints {
         forceFolder(folder);
     }
 
-    /** The same file under another name, or a copy where the disk has no links. */
+    /** Hard-links a file, or copies it if the file system has no links. */
     private static void link(Path from, Path to) throws IOException {
         try {
             Files.createLink(to, from);
@@ -144,7 +144,7 @@ public final class Checkpoints {
         }
     }
 
-    /** Writes a checkpoint of a step, whose files {@code writer} puts into the folder it is given. */
+    /** Saves the checkpoint of a step; {@code writer} writes the files into the given folder. */
     public Path save(long step, long bytes, Consumer<Path> writer) {
         Path checkpoint = run.resolve(PREFIX + step);
         Path partial = run.resolve(PARTIAL + PREFIX + step);
@@ -184,8 +184,9 @@ public final class Checkpoints {
     }
 
     /**
-     * Removes the oldest ones beyond the limit, never what {@code best} or {@code latest} points to. One that lacks files
-     * does not count and is left alone; hashes are not compared here, since that would read every checkpoint at each save.
+     * Removes the oldest checkpoints beyond the limit, but never those that {@code best} or {@code latest} point to.
+     * Checkpoints with missing files do not count and are kept. Hashes are not checked, since that would read every
+     * checkpoint at each save.
      */
     public void prune() {
         List<Path> complete = all().stream().filter(path -> gap(path).isEmpty()).toList();
@@ -219,7 +220,7 @@ public final class Checkpoints {
         forceFolder(run);
     }
 
-    /** What {@code latest} or {@code best} of a run points to. */
+    /** Returns the checkpoint that {@code latest} or {@code best} of a run points to. */
     public static Optional<Path> target(Path run, String name) {
         Path link = run.resolve(name);
         try {
@@ -235,16 +236,16 @@ public final class Checkpoints {
     }
 
     /**
-     * A folder with a checkpoint's files: itself, or what a run's {@code best}, or else {@code latest}, points to. An
-     * adapter that others made is taken as it is.
+     * Resolves a folder to one with a checkpoint's files: the folder itself, or the target of a run's {@code best} or
+     * else {@code latest}. Accepts adapters of other programs unchanged.
      *
-     * @throws TrainException when there is no such folder, or it is a checkpoint of a run and damaged
+     * @throws TrainException if the folder does not exist, or is a damaged checkpoint of a run
      */
     public static Path resolve(Path folder) {
         if (!Files.isDirectory(folder)) {
-            throw new TrainException(folder + ": there is no such folder; expected a run, a checkpoint or an adapter");
+            throw new TrainException(folder + ": does not exist; expected a run, a checkpoint or an adapter");
         }
-        // a model may have a file called latest that is another program's
+        // another program may have written a file called latest into a model folder
         boolean isModel = Files.isRegularFile(folder.resolve("config.json"))
                 || Files.isRegularFile(folder.resolve(LoraAdapter.CONFIG));
         Optional<Path> named = isModel
@@ -262,12 +263,12 @@ public final class Checkpoints {
         return found;
     }
 
-    /** Whether a folder is a complete checkpoint of a run. */
+    /** Returns true if a folder is a complete checkpoint of a run. */
     public static boolean isOne(Path folder) {
         return Files.exists(folder.resolve(MARKER));
     }
 
-    /** The newest complete checkpoint; each damaged one that is newer is named to {@code damaged} and left alone. */
+    /** Returns the newest complete checkpoint. Reports newer damaged ones to {@code damaged} and keeps them. */
     public Optional<Path> newest(Consumer<String> damaged) {
         List<Path> all = new ArrayList<>(all()).reversed();
         for (Path path : all) {
@@ -280,12 +281,12 @@ public final class Checkpoints {
         return Optional.empty();
     }
 
-    /** What is wrong with a checkpoint, if anything is. */
+    /** Returns the defect of a checkpoint, if any. */
     public static Optional<String> defect(Path checkpoint) {
         return defect(checkpoint, true);
     }
 
-    /** What of a checkpoint is not there, if anything is. */
+    /** Returns what is missing from a checkpoint, if anything. */
     private static Optional<String> gap(Path checkpoint) {
         return defect(checkpoint, false);
     }
@@ -315,7 +316,7 @@ public final class Checkpoints {
         }
     }
 
-    /** All that have their name, oldest first. */
+    /** All checkpoints with a final name, oldest first. */
     public List<Path> all() {
         return entries().stream()
                 .filter(path -> path.getFileName().toString().matches(PREFIX + "\\d{1,18}") && Files.isDirectory(path))
@@ -350,7 +351,7 @@ public final class Checkpoints {
         }
     }
 
-    /** Folders cannot be opened for this on Windows, which has no need of it either. */
+    /** Forces a folder's entries to disk. Windows can neither open folders for this nor needs it. */
     private static void forceFolder(Path folder) throws IOException {
         if (folder.getFileSystem().supportedFileAttributeViews().contains("posix")) {
             try (FileChannel channel = FileChannel.open(folder, StandardOpenOption.READ)) {
@@ -359,7 +360,7 @@ public final class Checkpoints {
         }
     }
 
-    /** Removes a file, or a folder and all that is in it; nothing where there is none. */
+    /** Removes a file or a folder recursively; does nothing if it does not exist. */
     public static void remove(Path path) {
         if (!Files.exists(path, LinkOption.NOFOLLOW_LINKS)) {
             return;
@@ -373,7 +374,7 @@ public final class Checkpoints {
         }
     }
 
-    /** Writes a small file so that it is either the old one or the new one. */
+    /** Replaces a small file atomically. */
     public static void writeWhole(Path file, String text) {
         Path partial = file.resolveSibling(PARTIAL + file.getFileName());
         try {

@@ -14,8 +14,8 @@ import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
- * {@code metrics.jsonl}: a line for every step and every evaluation. A checkpoint carries a copy, and a resumed run
- * from it begins with that copy, so that no step is there twice.
+ * {@code metrics.jsonl}: one line per step and per evaluation. Each checkpoint has a copy. A resumed run starts with
+ * the copy of its checkpoint, so no step appears twice.
  */
 public final class MetricsLog implements AutoCloseable {
     public static final String FILE = "metrics.jsonl";
@@ -23,7 +23,7 @@ public final class MetricsLog implements AutoCloseable {
     private final Path file;
     private BufferedWriter out;
 
-    /** Begins with the lines of {@code from}, or with none. */
+    /** Starts the file with the lines of {@code from}. */
     public MetricsLog(Path run, List<String> from) {
         file = run.resolve(FILE);
         try {
@@ -91,7 +91,7 @@ public final class MetricsLog implements AutoCloseable {
         }
     }
 
-    /** The lines of a run's file, parsed. */
+    /** Reads and parses the lines of a run's file. */
     public static List<JsonNode> read(Path run) {
         List<JsonNode> lines = new ArrayList<>();
         lines(run.resolve(FILE)).forEach(line -> lines.add(Jackson.JSON.readTree(line)));

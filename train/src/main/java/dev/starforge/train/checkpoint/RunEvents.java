@@ -3,22 +3,23 @@ package dev.starforge.train.checkpoint;
 import dev.starforge.tensor.device.Usage;
 import dev.starforge.train.corpus.DataFacts;
 
-/** What a run tells while it goes on. */
+/** Callbacks for the progress of a run. */
 public interface RunEvents {
     /**
      * One optimizer step.
      *
      * @param step counted from 1
-     * @param steps all of the run
-     * @param tokens seen since the beginning
-     * @param lossTokens what of them counted in the loss
+     * @param steps total steps of the run
+     * @param tokens processed since the start of the run
+     * @param lossTokens the part of {@code tokens} that counts in the loss
      * @param loss mean over the step's target tokens
      * @param gradientNorm before clipping
-     * @param tokensPerSecond of this step
-     * @param memoryBytes taken from the device for weights, state and steps
-     * @param residentBytes of the process; 0 where the system does not say
-     * @param usage of the GPU while it computed; elsewhere the share of all cores that the process used, and no memory
-     * @param moved false when the step was skipped because it was not finite
+     * @param tokensPerSecond throughput of this step
+     * @param memoryBytes device memory for weights, optimizer state and steps
+     * @param residentBytes resident memory of the process; 0 if unknown
+     * @param usage GPU usage during the step; on other devices the share of all cores that the process used, without
+     *     memory
+     * @param moved false if the step was skipped because loss or gradient was not finite
      */
     record Step(
             long step,
@@ -35,21 +36,21 @@ public interface RunEvents {
             Usage usage,
             boolean moved) {}
 
-    /** A step begins; what the device does until the step is told of is the step's alone. */
+    /** A step starts. Everything the device does until the callback for the finished step belongs to this step. */
     default void begins(long step) {}
 
     void step(Step step);
 
-    /** What a split has, before the first step. */
+    /** Reports a split before the first step. */
     void data(String split, DataFacts facts);
 
-    /** An evaluation goes on: so many tokens of all of its sample are done after so many seconds. */
+    /** Reports the progress of an evaluation: {@code tokens} of {@code all} are done after {@code seconds}. */
     void evaluating(long step, long tokens, long all, double seconds);
 
-    /** An evaluation on the validation split. */
+    /** Reports a finished evaluation on the validation split. */
     void evaluated(long step, double loss, boolean best);
 
-    /** Something to know: a checkpoint, a smaller batch, a damaged file. */
+    /** Reports a message for the user, such as a saved checkpoint, a smaller batch or a damaged file. */
     void note(String text);
 
     RunEvents SILENT = new RunEvents() {

@@ -15,11 +15,11 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /**
- * The output folder of a run, which one process at a time may write to. An old run that is to be overwritten is set aside
- * until the new one has begun, and put back where that did not happen; a new run that did not begin leaves nothing.
+ * The output folder of a run, locked for one process. With {@code output.overwrite}, the old run is set aside until the
+ * new one has started, and restored if it does not start. A new run that does not start leaves no files.
  *
- * <p>A run has begun when it has metrics; so these are moved first when a run is set aside and last when it is put back, and
- * a process that is killed in between loses nothing.
+ * <p>A run has started when it has metrics. The metrics are moved first when a run is set aside and last when it is
+ * restored, so a process that is killed in between loses nothing.
  */
 public final class RunFolder implements AutoCloseable {
     public static final String BASE = "base";
@@ -27,7 +27,7 @@ public final class RunFolder implements AutoCloseable {
     private static final String ASIDE = ".replaced";
     private static final String HOLDER = "starforge train";
 
-    /** What of a run's folder is the run's. */
+    /** Names that belong to a run. */
     private static final String OWN = "checkpoint-\\d+|latest|best|" + BASE
             + "|metrics\\.jsonl|summary\\.json|report\\.html|samples\\.json|config\\.yaml";
 
@@ -41,11 +41,11 @@ public final class RunFolder implements AutoCloseable {
         this.made = made;
     }
 
-    /** Whether the folder may be written to as the settings say; throws where it may not, and changes nothing. */
+    /** Checks that the settings permit writing to the folder. Throws if not; changes nothing. */
     public static void check(RunConfig config, boolean resume) {
         Path run = Path.of(config.get(Keys.OUTPUT));
         if (Files.exists(run) && !Files.isDirectory(run)) {
-            throw config.wrong(Keys.OUTPUT, "is a file; name a folder that is not there yet");
+            throw config.wrong(Keys.OUTPUT, "is a file; choose a new folder");
         }
         try {
             FolderLock.requireFree(run);
@@ -57,17 +57,17 @@ public final class RunFolder implements AutoCloseable {
         boolean isRun = isRun(run);
         if (!isRun && !foreign(run).isEmpty()) {
             throw config.wrong(
-                    Keys.OUTPUT, "is not empty and not a run: it has " + foreign(run) + "; name another folder");
+                    Keys.OUTPUT, "is not empty and not a run: it has " + foreign(run) + "; choose another folder");
         }
         if (resume && !isRun) {
-            throw config.wrong(Keys.OUTPUT, "there is no run to resume; begin one without --resume");
+            throw config.wrong(Keys.OUTPUT, "no run to resume; start one without --resume");
         }
         if (!resume && hasBegun(run) && !config.get(Keys.OVERWRITE)) {
-            throw config.wrong(Keys.OUTPUT, "there is a run already; go on with --resume, or set output.overwrite");
+            throw config.wrong(Keys.OUTPUT, "a run already exists; continue it with --resume, or set output.overwrite");
         }
     }
 
-    /** Takes the folder for this process until it is closed. */
+    /** Locks the folder for this process until it is closed. */
     public static RunFolder claim(RunConfig config, boolean resume) {
         check(config, resume);
         Path run = Path.of(config.get(Keys.OUTPUT));
@@ -93,7 +93,7 @@ public final class RunFolder implements AutoCloseable {
         }
     }
 
-    /** A run of this program: one that has begun, or whose lock this verb took. */
+    /** Returns true if the folder is a run of this program: it has metrics, or its lock names this command. */
     private static boolean isRun(Path run) {
         return hasBegun(run) || FolderLock.holder(run).startsWith(HOLDER);
     }
@@ -104,14 +104,14 @@ public final class RunFolder implements AutoCloseable {
                 || hasCheckpoint(run);
     }
 
-    /** One of ours: other programs call theirs the same. */
+    /** Returns true if the folder has a checkpoint of this program; other programs use the same folder name. */
     private static boolean hasCheckpoint(Path run) {
         return new Checkpoints(run, Checkpoints.REAL, 1)
                 .all().stream()
                         .anyMatch(each -> Checkpoints.isOne(each) || Files.exists(each.resolve(Checkpoints.STATE)));
     }
 
-    /** The first names in a folder, other than a lock. */
+    /** The first names in a folder other than the lock. */
     private static String foreign(Path run) {
         if (!Files.isDirectory(run)) {
             return "";
@@ -136,7 +136,7 @@ public final class RunFolder implements AutoCloseable {
         }
     }
 
-    /** Removes an old run that was set aside when the new one has begun, and puts it back when it has not. */
+    /** Removes the old run that was set aside if the new run has started; otherwise restores it. */
     public void settle() {
         Path aside = run.resolve(ASIDE);
         try {
@@ -149,7 +149,7 @@ public final class RunFolder implements AutoCloseable {
             }
             Checkpoints.remove(aside);
         } catch (IOException failure) {
-            throw new TrainException(aside + ": cannot be put back: " + failure, failure);
+            throw new TrainException(aside + ": cannot be restored: " + failure, failure);
         }
     }
 
@@ -161,7 +161,7 @@ public final class RunFolder implements AutoCloseable {
         }
     }
 
-    /** Removes what a run that did not begin has written: a base, and the settings. */
+    /** Removes the files of a run that did not start: its base model and settings. */
     private void discard() throws IOException {
         try (Stream<Path> entries = Files.list(run)) {
             for (Path path : entries.toList()) {
@@ -183,7 +183,7 @@ public final class RunFolder implements AutoCloseable {
             settle();
             FolderLock.removeIfAlone(made);
         } catch (IOException failure) {
-            throw new TrainException(run + ": cannot be given back: " + failure, failure);
+            throw new TrainException(run + ": cannot be unlocked: " + failure, failure);
         }
     }
 }

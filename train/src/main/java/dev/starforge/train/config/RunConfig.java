@@ -15,7 +15,7 @@ import java.util.OptionalInt;
 import java.util.stream.Stream;
 
 /**
- * The settings of the whole way from a repository to a merged model, which one file holds: those of runs, and those of
+ * The settings of all commands from a repository to a merged model, in one file: those of runs, and those of
  * datasets in the section {@code dataset}. Immutable; {@link #with} gives a changed copy.
  */
 public final class RunConfig {
@@ -28,27 +28,27 @@ public final class RunConfig {
         this.settings = settings;
     }
 
-    /** Nothing but defaults. */
+    /** Returns the default settings. */
     public static RunConfig defaults() {
         return new RunConfig(Settings.of(SCHEMA));
     }
 
-    /** The same, for files and assignments that may name settings of a dataset without their section. */
+    /** Returns the default settings, for files and assignments that may omit the section {@code dataset}. */
     public static RunConfig datasetDefaults() {
         return new RunConfig(Settings.of(SCHEMA.withShorthand(DatasetKeys.SECTION)));
     }
 
-    /** The settings of a file; paths in it are relative to where the program runs. */
+    /** Reads a settings file; paths in it are relative to the working directory. */
     public static RunConfig read(Path file) {
         return defaults().with(file);
     }
 
-    /** With the settings of a file. */
+    /** Adds the settings of a file. */
     public RunConfig with(Path file) {
         return new RunConfig(settings.read(file));
     }
 
-    /** With single settings as {@code section.key=value}, the value in YAML. */
+    /** Adds settings in the form {@code section.key=value}, with the value in YAML. */
     public RunConfig set(List<String> assignments) {
         return new RunConfig(settings.set(assignments));
     }
@@ -61,37 +61,37 @@ public final class RunConfig {
         return settings.get(key);
     }
 
-    /** Whether somebody set it. */
+    /** Returns true if the key was set explicitly. */
     public boolean isSet(Key<?> key) {
         return settings.isSet(key);
     }
 
-    /** The value under a path, as text; for tables and tests. */
+    /** Returns the value at a path as text, for tables and tests. */
     public String show(String path) {
         return settings.show(path);
     }
 
-    /** An error about the value of a key, with the place it comes from. */
+    /** Creates an error about the value of a key, with the location of the value. */
     public ConfigException wrong(Key<?> key, String message) {
         return settings.wrong(key, message);
     }
 
-    /** Every setting with its value, as a file that reads back to the same. */
+    /** Returns all settings as YAML. Reading it gives the same settings. */
     public String yaml() {
         return settings.yaml();
     }
 
-    /** The value of a key as it stands in a file. */
+    /** Returns the value of a key as YAML. */
     String yaml(Key<?> key) {
         return settings.yaml(key);
     }
 
-    /** Everything, for those who have keys of their own. */
+    /** Returns the underlying settings, for callers with other keys. */
     public Settings settings() {
         return settings;
     }
 
-    /** Those of a dataset: documents are as long as the model that they are for can read, unless something else is set. */
+    /** Returns the dataset settings; the context length defaults to that of the model. */
     public Settings datasetSettings() {
         if (get(DatasetKeys.CONTEXT_LENGTH).isPresent()) {
             return settings;
@@ -106,17 +106,17 @@ public final class RunConfig {
         return settings.with(DatasetKeys.CONTEXT_LENGTH, OptionalInt.of(context));
     }
 
-    /** Where the run is written. */
+    /** Output folder of the run. */
     public Path output() {
         return Path.of(get(Keys.OUTPUT));
     }
 
-    /** The model's name as it is set. */
+    /** The model as set: a path or a name. */
     public String model() {
         return get(Keys.MODEL);
     }
 
-    /** The device's name as it is set; {@code auto} when it is not. */
+    /** The name of the device, or {@code auto} if it is not set. */
     public String device() {
         return get(Keys.FORCE).equals("null") ? "auto" : get(Keys.FORCE);
     }
@@ -129,12 +129,12 @@ public final class RunConfig {
         return get(Keys.THREADS);
     }
 
-    /** Bytes that may be taken; 0 when there is no limit. */
+    /** Memory limit in bytes; 0 if there is none. */
     public long memoryLimit() {
         return (long) (get(Keys.MEMORY_LIMIT) * (1L << 30));
     }
 
-    /** Steps between lines where there is no terminal. */
+    /** Steps between log lines if the output is not a terminal. */
     public int loggingSteps() {
         return get(Keys.LOGGING_STEPS);
     }
@@ -166,15 +166,15 @@ public final class RunConfig {
     }
 
     /**
-     * How effective settings keep numbers: what is frozen as stored or as {@code dtype} says, what is trained in float32,
-     * activations and their gradients as {@code mixed_precision} says.
+     * The precision of effective settings: frozen weights as stored or as {@code dtype}, trained weights in float32,
+     * activations and their gradients as {@code mixed_precision}.
      */
     public Precision precision() {
         Precision mixed = Precision.of(type(get(Keys.MIXED))).withStorage(DType.F32);
         return get(Keys.LORA) ? mixed.withStorage(type(get(Keys.DTYPE))).withWeightsAsStored() : mixed;
     }
 
-    /** The element type that a setting names; float32 for what is not of 16 bits. */
+    /** The element type of a setting; float32 for all values but {@code bf16} and {@code fp16}. */
     public static DType type(String setting) {
         return switch (setting) {
             case "bf16" -> DType.BF16;
@@ -183,7 +183,7 @@ public final class RunConfig {
         };
     }
 
-    /** What is kept of a block for the backward pass; everything where that is not decided yet. */
+    /** The checkpointing mode; OFF while {@code auto} is not resolved. */
     public Checkpointing checkpointing() {
         return switch (get(Keys.CHECKPOINTING)) {
             case "true" -> Checkpointing.FULL;
@@ -192,7 +192,7 @@ public final class RunConfig {
         };
     }
 
-    /** These settings with what another run was fitted to a machine by: batch, accumulation, context, checkpointing. */
+    /** Copies the settings that were fitted to memory: batch, accumulation, context, checkpointing. */
     public RunConfig fittedAs(RunConfig other) {
         return with(Keys.BATCH, other.get(Keys.BATCH))
                 .with(Keys.ACCUMULATION, other.get(Keys.ACCUMULATION))

@@ -3,7 +3,7 @@ package dev.starforge.train.config;
 import dev.starforge.text.config.Key;
 import java.util.List;
 
-/** A file to begin with: the settings that most runs change, each with its default and what it does. */
+/** A commented config file with the settings that most runs change. */
 public final class StarterConfig {
     private static final List<Key<?>> SHOWN = List.of(
             Keys.MODEL,
@@ -23,12 +23,12 @@ public final class StarterConfig {
             Keys.EVALUATION_TOKENS,
             Keys.OUTPUT);
 
-    /** Shown as comments, since they matter for a new model only. */
+    /** Written as comments, since they apply to new models only. */
     private static final List<Key<?>> OF_NEW_MODEL = List.of(Keys.HIDDEN, Keys.LAYERS, Keys.HEADS, Keys.KV_HEADS);
 
     private StarterConfig() {}
 
-    /** YAML that reads back to the defaults, but for the dataset. */
+    /** Returns YAML with the default values, except for the dataset. */
     public static String text() {
         StringBuilder yaml = new StringBuilder("""
             # Settings for starforge dataset, doctor, train, eval and merge; docs/config.md has every key.

@@ -14,13 +14,15 @@ import java.util.Optional;
 import java.util.stream.IntStream;
 
 /**
- * Documents as a run reads them: those that fit the context as they are, longer ones divided into windows or left out;
- * shuffled in every epoch, some transformed for fill-in-the-middle, and packed into sequences. All of it is a function of the seed
- * and the epoch, so the place in the data is two numbers.
+ * Turns documents into training sequences. Documents that fit the context are used whole; longer ones are divided into
+ * windows or dropped. Documents are shuffled in every epoch, some are transformed for fill-in-the-middle, and several
+ * are packed into a sequence. Everything is a function of the seed and the epoch, so two numbers describe the position
+ * in the data.
  *
- * <p>Only a plain text is divided: one that counts in the loss as a whole and has no fill-in-the-middle tokens. The last token
- * of one window is the first of the next, so that every token is predicted once. Of any other document what counts depends
- * on its beginning, such as a middle on what is around it; where that does not fit, the document is left out and counted.
+ * <p>Only plain documents are divided: those where every token counts in the loss and that have no fill-in-the-middle
+ * tokens. The last token of one window is the first of the next, so every token is predicted once. In other documents
+ * the tokens that count depend on the start of the document, for example the middle on its prefix and suffix. Such a
+ * document is dropped if it does not fit, and counted.
  */
 public final class Corpus {
     private static final int SHUFFLE = 0x53484646;
@@ -38,8 +40,8 @@ public final class Corpus {
     private final DataFacts facts;
 
     /**
-     * @param markers the vocabulary's fill-in-the-middle tokens, if it has them
-     * @param ordered in the order of the documents, in every epoch
+     * @param markers the fill-in-the-middle tokens of the vocabulary, if it has them
+     * @param ordered whether every epoch has the order of the documents
      */
     public record Settings(
             int context,
@@ -50,21 +52,21 @@ public final class Corpus {
             double spmRate,
             boolean shortFirst,
             boolean ordered) {
-        /** In order, nothing packed, no fill-in-the-middle: for evaluation. */
+        /** Settings for evaluation: in order, without packing and fill-in-the-middle. */
         public static Settings plain(int context, Optional<FimTokens> markers) {
             return new Settings(context, false, 0, markers, 0, 0, false, true);
         }
     }
 
-    /** What the loss weighs a document with; 0 leaves it out. */
+    /** The loss weight of each document; 0 drops it. */
     public interface Weights {
         double of(int document);
     }
 
-    /** A window of a document: all of it where it fits. */
+    /** A window of a document, or the whole document if it fits. */
     private record Window(int document, int begin, int length, int targets, float weight) {}
 
-    /** Reads every document once, to know its windows and to see that its ids are of this vocabulary. */
+    /** Reads every document once to compute its windows and to check its token ids against the vocabulary size. */
     public Corpus(TokenDocuments documents, int vocabulary, Weights weights, Settings settings) {
         this.documents = documents;
         this.settings = settings;
@@ -124,7 +126,7 @@ public final class Corpus {
         }
     }
 
-    /** Tokens of a window that are predicted and count: the first of it is neither. */
+    /** Number of tokens in the window that are predicted and count in the loss; the first token is never predicted. */
     private static int targets(TokenDocument read, int from, int to) {
         int count = 0;
         for (int i = from + 1; i < to; i++) {
@@ -150,7 +152,7 @@ public final class Corpus {
         return true;
     }
 
-    /** Whether a document can be divided: whatever it is learned from, the tokens before are all there is to it. */
+    /** Returns true if the document can be divided into windows: its tokens depend only on the tokens before them. */
     private boolean isPlain(TokenDocument read) {
         boolean all = targets(read, 0, read.ids().length) == read.ids().length - 1;
         return all && (settings.markers.isEmpty() || settings.markers.get().isFreeOf(read.ids()));
@@ -161,7 +163,7 @@ public final class Corpus {
     }
 
     /**
-     * Some windows to evaluate on, drawn at random with a seed, in the order of the documents.
+     * A random sample of windows for evaluation, in document order.
      *
      * @param of tokens of all windows
      */
@@ -170,7 +172,7 @@ public final class Corpus {
             return tokens == of;
         }
 
-        /** Such as "200,000 of 33.8 M tokens, seed 42". */
+        /** Returns a description such as "200,000 of 33.8 M tokens, seed 42". */
         public String describe() {
             String counted = String.format(Locale.ROOT, "%,d count in the loss", lossTokens);
             return isAll()
@@ -185,7 +187,10 @@ public final class Corpus {
         }
     }
 
-    /** At most so many tokens of whole windows, but at least one window; all of them where {@code most} is 0. */
+    /**
+     * Draws whole windows with at most {@code most} tokens, but at least one window. Draws all windows if {@code most}
+     * is 0.
+     */
     public Sample sample(long most, long seed) {
         boolean all = most == 0 || facts.tokens() <= most;
         List<Integer> chosen = new ArrayList<>();
@@ -201,7 +206,7 @@ public final class Corpus {
         return new Sample(chosen.stream().sorted().toList(), tokens, counted, facts.tokens(), seed);
     }
 
-    /** The document that a window is of. */
+    /** Returns the document of a window. */
     public int document(int window) {
         return document[window];
     }
@@ -210,12 +215,12 @@ public final class Corpus {
         return length[window];
     }
 
-    /** Pieces of documents that fit the context. */
+    /** Number of windows that fit the context. */
     public int windows() {
         return length.length;
     }
 
-    /** The sequences of an epoch, each a list of windows, in the order they are seen. */
+    /** Returns the sequences of an epoch in training order, each a list of windows. */
     public List<List<Integer>> epoch(int epoch) {
         int[] order = order(windows(), epoch, 0);
         int[] lengths = Arrays.stream(order)
@@ -265,7 +270,7 @@ public final class Corpus {
         return (words[0] >>> 8) * 0x1p-24f;
     }
 
-    /** The examples of a sequence. */
+    /** Reads the training examples of a sequence. */
     public List<TrainingExample> read(List<Integer> sequence, int epoch) {
         List<TrainingExample> examples = new ArrayList<>();
         for (int window : sequence) {

@@ -3,19 +3,19 @@ package dev.starforge.train.corpus;
 import java.util.Locale;
 
 /**
- * How many documents of a split there are and what became of them at a context.
+ * Statistics of a split's documents at a context length.
  *
- * @param documents of which something is read
- * @param lossTokens that count in the loss in one pass
- * @param tokens of one pass, those that are only context included
+ * @param documents documents that are used, in whole or in part
+ * @param lossTokens tokens that count in the loss in one epoch
+ * @param tokens all tokens in one epoch, including context
  * @param divided documents longer than the context that were divided into windows
- * @param dropped documents longer than the context that depend on their beginning, and were left out
- * @param droppedLossTokens what of these would have counted
+ * @param dropped documents longer than the context that cannot be divided
+ * @param droppedLossTokens tokens of the dropped documents that would count in the loss
  */
 public record DataFacts(
         int context, int documents, long lossTokens, long tokens, int divided, int dropped, long droppedLossTokens) {
 
-    /** What is used, tokens that count first. */
+    /** Describes the data that is used. */
     public String used() {
         return String.format(
                 Locale.ROOT,
@@ -28,14 +28,14 @@ public record DataFacts(
                         : String.format(Locale.ROOT, " (%,d of them divided into windows of %,d)", divided, context));
     }
 
-    /** What is not used and how it could be; empty where everything is. */
+    /** Describes the data that is dropped and how to keep it; empty if nothing is dropped. */
     public String lost() {
         return dropped == 0
                 ? ""
                 : String.format(
                         Locale.ROOT,
-                        "%,d of %,d documents are longer than the context of %,d tokens and depend on their beginning: they are "
-                                + "left out, and %,d tokens of the loss with them. Build the dataset for this context with "
+                        "%,d of %,d documents are longer than the context of %,d tokens and cannot be divided: they are "
+                                + "dropped, with %,d tokens that count in the loss. Build the dataset for this context with "
                                 + "--set samples.context_length=%d, shorten the texts, or raise model.context_window",
                         dropped,
                         documents + dropped,

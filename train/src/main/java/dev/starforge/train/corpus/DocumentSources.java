@@ -22,7 +22,9 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.TreeMap;
 
-/** The documents a run reads, from a dataset or from single files, what each weighs, and hashes of where they came from. */
+/**
+ * The documents of a run, from a dataset or from single files, with their loss weights and the hashes of their files.
+ */
 public final class DocumentSources implements AutoCloseable {
     private static final double DAY = 24 * 3600;
 
@@ -51,7 +53,7 @@ public final class DocumentSources implements AutoCloseable {
         this.close = close;
     }
 
-    /** Opens what the settings name. A tokenizer is needed for files with text. */
+    /** Opens the sources in the settings. Files with text need a tokenizer. */
     public static DocumentSources open(RunConfig config, Path model, int vocabulary, Optional<Tokenizer> tokenizer) {
         if (!config.get(Keys.DATASET).isEmpty()) {
             if (!config.get(Keys.TRAIN).isEmpty()) {
@@ -68,8 +70,7 @@ public final class DocumentSources implements AutoCloseable {
                 || !config.get(Keys.DIRECTORIES).isEmpty()
                 || !config.get(Keys.SINCE).isEmpty()) {
             throw config.wrong(
-                    Keys.TRAIN,
-                    "single files do not say which commit or directory a text is of, so they take no weights by these");
+                    Keys.TRAIN, "single files have no commits or directories to select or weight documents by");
         }
         Map<String, String> hashes = new TreeMap<>();
         TokenDocuments train = file(config, Keys.TRAIN, model, vocabulary, tokenizer, hashes);
@@ -111,7 +112,7 @@ public final class DocumentSources implements AutoCloseable {
                 dataset::close);
     }
 
-    /** Newer counts more, some directories count more, and what is not newer than a commit not at all. */
+    /** Loss weights by age and directory; 0 for documents that are not newer than {@code training.since_commit}. */
     private static Corpus.Weights weights(RunConfig config, Dataset dataset, int count) {
         double halfLife = config.get(Keys.HALF_LIFE);
         Map<String, Double> directories = config.get(Keys.DIRECTORIES);
@@ -171,7 +172,7 @@ public final class DocumentSources implements AutoCloseable {
         }
         Path file = Path.of(config.get(key));
         if (!Files.isRegularFile(file)) {
-            throw new TrainException(file + ": there is no such file; " + key.path() + " names it");
+            throw new TrainException(file + ": does not exist; it is set in " + key.path());
         }
         hashes.put(key.path(), Hashes.sha256(file));
         if (file.toString().endsWith(".jsonl")) {
@@ -192,11 +193,13 @@ public final class DocumentSources implements AutoCloseable {
         }
     }
 
-    /** An error about a split without a token to learn or to measure; it names the setting that chose the documents. */
+    /**
+     * Creates an error for a split without tokens that count in the loss. The error names the setting that selected it.
+     */
     public static ConfigException empty(RunConfig config, Key<String> file) {
         String split = file.path().substring(file.path().indexOf('.') + 1);
         if (config.get(Keys.DATASET).isEmpty()) {
-            return config.wrong(file, "there is no document with a token that counts in the loss");
+            return config.wrong(file, "no document has a token that counts in the loss");
         }
         return config.wrong(
                 Keys.DATASET,
@@ -245,12 +248,12 @@ public final class DocumentSources implements AutoCloseable {
         return weights;
     }
 
-    /** Files by language, where a dataset says so. */
+    /** Number of files by language, if the dataset records it. */
     public Map<String, Long> languages() {
         return languages;
     }
 
-    /** Of the manifest, or of every file. */
+    /** Hash of the manifest, or of every file. */
     public Map<String, String> hashes() {
         return hashes;
     }

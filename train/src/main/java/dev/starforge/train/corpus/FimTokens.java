@@ -11,15 +11,15 @@ import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 
 /**
- * Moves the middle of a document to its end, so that a model learns to fill in the middle (Bavarian et al. 2022). Two cuts are
- * drawn between tokens; an end of text stays at the end.
+ * Moves the middle of a document to its end for fill-in-the-middle training (Bavarian et al. 2022). The two cuts are
+ * between tokens; an end-of-text token stays at the end.
  *
- * @param all every fill-in-the-middle token; a document that has one is left as it is
+ * @param all all fill-in-the-middle tokens; documents that contain one are not transformed
  */
 public record FimTokens(int prefix, int suffix, int middle, Set<Integer> ends, Set<Integer> all) {
     public static final int EXTRA = 3;
 
-    /** The markers of a vocabulary, if it has a family of them. */
+    /** Finds the fill-in-the-middle tokens of a vocabulary, if it has them. */
     public static Optional<FimTokens> of(Tokenizer tokenizer) {
         return FimMarkers.of(tokenizer)
                 .map(markers -> new FimTokens(
@@ -37,12 +37,12 @@ public record FimTokens(int prefix, int suffix, int middle, Set<Integer> ends, S
         return ids.length >= 8 && isFreeOf(ids);
     }
 
-    /** Whether a document has none of the markers. */
+    /** Returns true if a document contains no fill-in-the-middle token. */
     boolean isFreeOf(int[] ids) {
         return Arrays.stream(ids).noneMatch(all::contains);
     }
 
-    /** The same tokens with three markers more; {@code suffixFirst} is the order suffix, prefix, middle. */
+    /** Transforms a document; {@code suffixFirst} selects the order suffix, prefix, middle (SPM). */
     int[] transform(int[] ids, boolean suffixFirst, long seed, int sample) {
         int length = ids.length;
         boolean ended = ends.contains(ids[length - 1]);
@@ -73,10 +73,10 @@ public record FimTokens(int prefix, int suffix, int middle, Set<Integer> ends, S
         return transformed;
     }
 
-    /** A document with a gap, taken apart. */
+    /** Prefix, suffix and middle of a transformed document. */
     public record Parts(int[] prefix, int[] suffix, int[] middle) {}
 
-    /** The parts of a document with one gap, prefix first and the middle at its end. */
+    /** Splits a transformed document that has one middle and the prefix first. */
     public Optional<Parts> parts(int... ids) {
         int before = indexOf(prefix, ids);
         int after = indexOf(suffix, ids);

@@ -7,13 +7,16 @@ import java.util.List;
 import java.util.stream.IntStream;
 
 /**
- * First fit decreasing: the longest piece first, each into the first bin that has room for it. A tree of the largest gaps
- * finds that bin in logarithmic time.
+ * First-fit-decreasing bin packing: the longest window first, each into the first bin with enough space. A segment tree
+ * of the free space finds that bin in logarithmic time.
  */
 final class Packing {
     private Packing() {}
 
-    /** Bins of pieces, by index, none longer than {@code capacity} in all. Equal lengths keep their order. */
+    /**
+     * Packs lengths into bins of at most {@code capacity}; returns the indices in each bin. Equal lengths keep their
+     * order.
+     */
     static List<List<Integer>> pack(int[] lengths, int capacity) {
         Integer[] order = IntStream.range(0, lengths.length).boxed().toArray(Integer[]::new);
         Arrays.sort(order, Comparator.comparingInt(i -> -lengths[i]));

@@ -31,10 +31,10 @@ public record RecencySampler(BitSet documents, long tokens, long of, int commits
     private record Dated(int document, boolean file, SampleOrigin origin, float draw) {}
 
     /**
-     * Chooses.
+     * Draws the sample.
      *
-     * @param after documents of this time, in seconds since 1970, and older ones do not count
-     * @param most tokens, but for the last document; 0 is all
+     * @param after excludes documents up to this time, in seconds since 1970
+     * @param most token budget, exceeded at most by the last document; 0 selects all
      */
     public static RecencySampler of(Dataset dataset, long after, long most, long seed) {
         TokenDocuments documents = dataset.documents(Split.TRAIN);

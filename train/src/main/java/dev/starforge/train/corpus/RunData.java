@@ -13,7 +13,7 @@ import java.util.Optional;
 public record RunData(DocumentSources sources, Corpus train, Corpus validation, Corpus.Sample sample)
         implements AutoCloseable {
 
-    /** Opens what effective settings name, for a model with so many tokens. */
+    /** Opens the data of effective settings, for a model with {@code vocabulary} tokens. */
     public static RunData open(RunConfig config, Path model, int vocabulary, Optional<Tokenizer> tokenizer) {
         DocumentSources sources = DocumentSources.open(config, model, vocabulary, tokenizer);
         try {
@@ -35,7 +35,7 @@ public record RunData(DocumentSources sources, Corpus train, Corpus validation, 
             if (train.windows() == 0 && train.facts().dropped() > 0) {
                 throw config.wrong(
                         Keys.CONTEXT,
-                        "nothing is left to train on: " + train.facts().lost());
+                        "no training data is left: " + train.facts().lost());
             }
             if (train.windows() == 0) {
                 throw DocumentSources.empty(config, Keys.TRAIN);

@@ -3,15 +3,15 @@ package dev.starforge.train.corpus;
 import dev.starforge.tensor.ShapeException;
 
 /**
- * One text to learn from.
+ * One training example.
  *
- * @param ids its tokens
- * @param labels for each token what it is when it is predicted, or {@link #IGNORED}; shifted here, not by the caller
- * @param sample a number that no other example of the run has, so that its noise is its own
- * @param weight how much each of its predictions counts
+ * @param ids token ids
+ * @param labels the target of each position, or {@link #IGNORED}; labels are shifted here, not by the caller
+ * @param sample a number unique in the run, which keys the example's noise
+ * @param weight loss weight of each prediction
  */
 public record TrainingExample(int[] ids, int[] labels, int sample, float weight) {
-    /** A label that does not count, as HF spells it. */
+    /** Label that does not count in the loss, as in HF. */
     public static final int IGNORED = -100;
 
     public TrainingExample {
@@ -24,7 +24,7 @@ public record TrainingExample(int[] ids, int[] labels, int sample, float weight)
         this(ids, labels, 0, 1);
     }
 
-    /** How many predictions count: every labelled token but the first, which nothing predicts. */
+    /** Number of predictions that count: all labelled tokens but the first. */
     public int targets() {
         int count = 0;
         for (int i = 1; i < labels.length; i++) {

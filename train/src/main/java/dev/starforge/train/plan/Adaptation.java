@@ -32,7 +32,7 @@ public final class Adaptation {
     private static final double USABLE = 0.9;
     private static final int SMALLEST_CONTEXT = 128;
 
-    /** What the virtual machine itself takes of memory that the device shares. */
+    /** Memory that the JVM itself uses on devices with unified memory. */
     private static final long JAVA = 300L << 20;
 
     private final MachineFacts machine;
@@ -52,7 +52,7 @@ public final class Adaptation {
     /**
      * Adapts settings to a machine.
      *
-     * @param blueprint of the model, for fitting batch and context into memory; without it they stay
+     * @param blueprint spec of the model, for fitting batch and context into memory; without it they do not change
      * @param like a device to plan with
      */
     public static Adaptation of(RunConfig config, MachineFacts machine, Optional<ModelSpec> blueprint, Device like) {
@@ -61,7 +61,7 @@ public final class Adaptation {
         return adaptation;
     }
 
-    /** Adapts settings of a run that was fitted to memory when it began, or has nothing to fit. */
+    /** Adapts settings without fitting them to memory, for runs that are resumed or have no model spec. */
     public static Adaptation fixed(RunConfig config, MachineFacts machine, Optional<ModelSpec> blueprint, Device like) {
         Adaptation adaptation = new Adaptation(config, machine);
         adaptation.model();
@@ -73,8 +73,8 @@ public final class Adaptation {
     }
 
     /**
-     * Adapts settings for evaluation, where nothing is fitted. A base is quantized where the settings say so themselves, and
-     * else as the adapter that is evaluated was trained on it.
+     * Adapts settings for evaluation, without fitting them to memory. The base is quantized as the settings specify, by
+     * default as the adapter was trained.
      */
     public static Adaptation forEvaluation(
             RunConfig config,
@@ -94,19 +94,19 @@ public final class Adaptation {
         return List.copyOf(rows);
     }
 
-    /** Bytes to plan with. */
+    /** Memory to plan with, in bytes. */
     public long budget() {
         double limit = config.get(Keys.MEMORY_LIMIT) * (1L << 30);
         long free = machine.freeBytes() - (machine.kind().equals("cuda") ? 0 : JAVA);
         return limit > 0 ? (long) Math.min(limit, free) : free;
     }
 
-    /** How the run keeps and computes numbers. */
+    /** Precision of the run. */
     public Precision precisionOfRun() {
         return config.precision();
     }
 
-    /** Which kernels may be left to their definitions. */
+    /** Which operations may run as their expansion. */
     public Fallback fallback(Consumer<String> log) {
         return config.get(Keys.ATTENTION).equals("plain")
                 ? new Fallback(true, Set.of(Fused.Attention.class, Fused.AttentionGrad.class), log)
@@ -122,7 +122,7 @@ public final class Adaptation {
         }
     }
 
-    /** Shows a setting that stays, because its reason is worth knowing. */
+    /** Adds a row for a setting that does not change, with the reason. */
     private void keep(Key<?> key, String why) {
         String value = String.valueOf(config.get(key));
         rows.add(new Row(key.path(), value, value, why));
@@ -131,23 +131,23 @@ public final class Adaptation {
     private void model() {
         if (config.get(Keys.MODEL).equals(ScratchModel.NAME)) {
             if (config.isSet(Keys.LORA) && config.get(Keys.LORA)) {
-                throw config.wrong(Keys.LORA, "a new model has no weights yet that an adapter could update");
+                throw config.wrong(Keys.LORA, "a new model has no trained weights for an adapter to update");
             }
-            change(Keys.LORA, false, "a new model: every weight is trained");
+            change(Keys.LORA, false, "a new model: all weights are trained");
         }
         if (!config.get(Keys.LORA)) {
-            String why = "every weight is trained, in float32";
-            withoutQuantization(why, why + "; a quantized one cannot be");
+            String why = "all weights are trained in float32";
+            withoutQuantization(why, why + "; quantized weights cannot be trained");
             change(Keys.DTYPE, "fp32", why);
             return;
         }
         if (config.get(Keys.FOUR_BIT) && config.get(Keys.EIGHT_BIT)) {
-            change(Keys.FOUR_BIT, false, "load_in_8bit goes before it");
+            change(Keys.FOUR_BIT, false, "load_in_8bit overrides it");
         }
         if (config.get(Keys.FOUR_BIT)
                 && machine.kind().equals("metal")
                 && config.get(Keys.METAL_STORAGE).equals("int8")) {
-            String why = "on Metal load_in_4bit means int8 groups; see quantization.metal_storage";
+            String why = "on Metal load_in_4bit selects int8 groups; see quantization.metal_storage";
             change(Keys.FOUR_BIT, false, why);
             change(Keys.EIGHT_BIT, true, why);
         }
@@ -169,13 +169,13 @@ public final class Adaptation {
         }
     }
 
-    /** What the base is quantized to: as its file has it, as the device can compute with it, and as is set. */
+    /** Chooses the quantization of the base: that of its file, limited by what the device computes, and the setting. */
     private void base(Optional<ModelSpec> blueprint, Device like) {
         Set<DType> stored = blueprint.map(ModelSpec::quantized).orElse(Set.of());
         if (config.get(Keys.LORA) && !stored.isEmpty()) {
             String types = stored.stream().map(DType::name).collect(Collectors.joining(", "));
             withoutQuantization(
-                    "the base is quantized already (" + types + "): it is trained on as it is stored",
+                    "the base is quantized already (" + types + "): the stored weights are used as they are",
                     "the base is quantized already (" + types + ")");
             return;
         }
@@ -190,10 +190,10 @@ public final class Adaptation {
         }
         keep(
                 config.get(Keys.EIGHT_BIT) ? Keys.EIGHT_BIT : Keys.FOUR_BIT,
-                "the matrices of the blocks are " + quantization + ", other ones " + config.get(Keys.DTYPE));
+                "the matrices of the blocks are " + quantization + ", other weights " + config.get(Keys.DTYPE));
     }
 
-    /** Forward and backward. */
+    /** Returns true if the device supports forward and backward with a weight type. */
     private static boolean computesWith(DType type, Device like) {
         long width = type.blockElements();
         Spec weight = new Spec(type, Shape.of(width, width));
@@ -201,13 +201,15 @@ public final class Adaptation {
                 && like.supports(new Plain.MatMul(false, false), Spec.f32(1, width), weight) == Support.NATIVE;
     }
 
-    /** What the device says it computes in. */
+    /** The compute types that the device declares. */
     private String declared() {
         return machine.kind() + " computes in "
                 + machine.computes().stream().map(DType::name).collect(Collectors.joining(", "));
     }
 
-    /** Rounding activations to 16 bits is for devices that are faster so; what somebody asked for is obeyed or refused. */
+    /**
+     * Chooses the compute type: the device's fastest by default. A type that was set explicitly is used, or rejected.
+     */
     private void precision() {
         if (machine.kind().equals("metal") && !config.get(Keys.METAL_PRECISION).equals("auto")) {
             change(Keys.MIXED, config.get(Keys.METAL_PRECISION), "device.metal_precision");
@@ -221,7 +223,7 @@ public final class Adaptation {
             return;
         }
         if (!machine.computes().contains(RunConfig.type(config.get(Keys.MIXED)))) {
-            throw config.wrong(Keys.MIXED, declared() + "; auto takes the fastest of these");
+            throw config.wrong(Keys.MIXED, declared() + "; auto selects the fastest of these");
         }
     }
 
@@ -250,8 +252,8 @@ public final class Adaptation {
     }
 
     /**
-     * Halves the batch, and then the context, until the plan fits; where nobody set a batch, a GPU's doubles while it fits. A
-     * step keeps its sequences.
+     * Halves the batch, and then the context, until the plan fits. On a GPU, doubles a default batch while it fits. The
+     * number of sequences per step does not change.
      */
     private void memory(ModelSpec blueprint, Device like) {
         long budget = (long) (USABLE * budget());
@@ -264,7 +266,7 @@ public final class Adaptation {
                 if (plan.total() > budget) {
                     config = config.with(Keys.CHECKPOINTING, more);
                     plan = plan(blueprint, batch, context, like);
-                    why = "does not fit with less";
+                    why = "does not fit with less recomputation";
                 }
             }
             String least = config.get(Keys.CHECKPOINTING);
@@ -288,28 +290,30 @@ public final class Adaptation {
             }
         }
         String why = String.format(
-                Locale.ROOT, "plan %.2f GiB of %.2f GiB that may be used", plan.total() / 0x1p30, budget / 0x1p30);
+                Locale.ROOT, "plan %.2f GiB of %.2f GiB available", plan.total() / 0x1p30, budget / 0x1p30);
         if (plan.total() > budget) {
             throw new TrainException(machine.name() + ": one sequence of " + context + " tokens needs "
-                    + (plan.total() >> 20) + " MiB, " + (budget >> 20) + " MiB may be used: a smaller model, "
-                    + "quantization.load_in_4bit, a lower lora_rank or a device with more memory would do");
+                    + (plan.total() >> 20) + " MiB, " + (budget >> 20) + " MiB are available; use a smaller model, "
+                    + "quantization.load_in_4bit, a lower lora_rank or a device with more memory");
         }
         int asked = config.get(Keys.BATCH);
         if (batch != asked) {
             change(
                     Keys.ACCUMULATION,
                     (config.get(Keys.ACCUMULATION) * asked + batch - 1) / batch,
-                    "a step keeps its sequences");
+                    "the number of sequences per step does not change");
         }
         change(Keys.BATCH, batch, why);
         change(Keys.CONTEXT, context, why);
         if (batch == asked) {
             keep(Keys.BATCH, why);
         }
-        config = config.with(Keys.BATCH, batch).with(Keys.CONTEXT, context); // what was auto is a number now
+        config = config.with(Keys.BATCH, batch).with(Keys.CONTEXT, context); // replaces auto by a number
     }
 
-    /** More sequences at a time fill a GPU; a CPU computes no faster, and its memory is everybody's. */
+    /**
+     * Larger batches use a GPU better. They do not speed up a CPU, where they would take memory from other processes.
+     */
     private boolean growsBatch() {
         return !asked.isSet(Keys.BATCH) && List.of("cuda", "metal").contains(machine.kind());
     }

@@ -7,7 +7,7 @@ import dev.starforge.tensor.device.ForwardingDevice;
 import dev.starforge.tensor.device.MemoryException;
 import java.util.List;
 
-/** A device that takes no more memory than it was allowed to, its own scratch memory included, however much it has. */
+/** A device with a memory limit, which includes its scratch memory. */
 public final class LimitedDevice extends ForwardingDevice {
     private final long limit;
     private long reserved;
@@ -18,7 +18,7 @@ public final class LimitedDevice extends ForwardingDevice {
         this.limit = limit;
     }
 
-    /** The most bytes that were reserved at one time. */
+    /** Peak of reserved bytes. */
     public long mostReserved() {
         return most;
     }
@@ -34,7 +34,7 @@ public final class LimitedDevice extends ForwardingDevice {
         long taken = reserved + workspaceBytes();
         if (all > limit - taken) {
             throw new MemoryException(name() + ": reserve " + all + " bytes: " + taken + " of the limit of " + limit
-                    + " bytes are taken; raise device.memory_limit, or take a shorter context or a smaller batch");
+                    + " bytes are in use; raise device.memory_limit, or use a shorter context or a smaller batch");
         }
         List<Memory> memory = super.reserveAll(bytes);
         reserved += all;
@@ -48,7 +48,7 @@ public final class LimitedDevice extends ForwardingDevice {
         reserved -= memory.bytes();
     }
 
-    /** No file is mapped: the limit is for all memory that weights take. */
+    /** Does not map files, since the limit covers all memory for weights. */
     @Override
     public boolean maps(DType type) {
         return false;

@@ -4,11 +4,11 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 
-/** What the operating system says of this process and its memory, where it says so. */
+/** Process and memory statistics of the operating system, where available. */
 public final class Machine {
     private Machine() {}
 
-    /** Processor time of this process so far; -1 where unknown. */
+    /** CPU time of this process in seconds; -1 if unknown. */
     public static double cpuSeconds() {
         return ProcessHandle.current()
                 .info()
@@ -17,18 +17,21 @@ public final class Machine {
                 .orElse(-1.0);
     }
 
-    /** Bytes of this process in memory; 0 where unknown. */
+    /** Resident bytes of this process; 0 if unknown. */
     public static long residentBytes() {
         return kibibytes(Path.of("/proc/self/status"), "VmRSS:") << 10;
     }
 
-    /** Bytes that processes can still get; 0 where unknown. */
+    /** Bytes available to processes; 0 if unknown. */
     static long freeBytes() {
         long free = kibibytes(Path.of("/proc/meminfo"), "MemAvailable:") << 10;
         return Math.min(free, containerBytes(Path.of("/sys/fs/cgroup")));
     }
 
-    /** What a container's limit leaves; without a limit, all there is. Files that were read can be given up, so they are free. */
+    /**
+     * Bytes left of a container's limit, or a very large number without a limit. The page cache counts as free, since
+     * it can be evicted.
+     */
     static long containerBytes(Path group) {
         long limit = number(group.resolve("memory.max"), "");
         long used = number(group.resolve("memory.current"), "");
@@ -36,7 +39,7 @@ public final class Machine {
         return limit < 0 || used < 0 ? Long.MAX_VALUE : Math.max(1, limit - used + Math.max(0, cached));
     }
 
-    /** The number on a line that begins so; -1 where there is none. */
+    /** The number on the line with a prefix; -1 if there is none. */
     private static long number(Path file, String beginning) {
         if (!Files.isReadable(file)) {
             return -1;

@@ -5,14 +5,14 @@ import dev.starforge.tensor.device.Probe;
 import java.util.List;
 
 /**
- * What settings are adapted to.
+ * The properties of a machine that settings are adapted to.
  *
  * @param kind cpu, cuda, metal or reference
- * @param memoryBytes what the device has
- * @param freeBytes what of it can be had; on unified memory what the GPU may use
- * @param computes the types that activations may have, first the one it is fastest in, as the device declares
- * @param attention its attention kernel, as the device declares
- * @param attentionReason why that one
+ * @param memoryBytes memory of the device
+ * @param freeBytes available memory; on unified memory the part that the GPU may use
+ * @param computes supported activation types, the fastest first, as the device declares
+ * @param attention attention kernel, as the device declares
+ * @param attentionReason why this kernel was chosen
  */
 public record MachineFacts(
         String kind,
@@ -22,10 +22,10 @@ public record MachineFacts(
         List<DType> computes,
         String attention,
         String attentionReason) {
-    /** macOS lets the GPU have two thirds of a small machine's memory. */
+    /** Share of a small machine's memory that macOS lets the GPU use. */
     private static final double WORKING_SET = 2.0 / 3;
 
-    /** The machine this is: what a backend found, and what is free now. */
+    /** The facts of this machine: the detected device, and the memory that is free now. */
     public static MachineFacts of(String kind, Probe.DetectedDevice found) {
         boolean cpu = kind.equals("cpu") || kind.equals("reference");
         long free = cpu && Machine.freeBytes() > 0

@@ -20,22 +20,22 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * What training takes, in bytes, without taking it: the same forward, backward and update run with shapes alone, on the
- * allocator that the run will use.
+ * Memory of training in bytes, computed without allocating it: the same forward, backward and update run with shapes
+ * only, on the allocator of the real run.
  *
- * @param weights the model as it is kept
- * @param trained parameters
- * @param state of the optimizer
- * @param step the most tensors of one batch alive at one time, gradients included
+ * @param weights the frozen and trained weights
+ * @param trained the trained parameters
+ * @param state the optimizer state
+ * @param step peak of the tensors of one batch, gradients included
  * @param workspace scratch memory of the largest operation
- * @param sums gradients of earlier batches of a step
+ * @param sums accumulated gradients of earlier micro-batches
  */
 public record MemoryPlan(long weights, long trained, long state, long step, long workspace, long sums) {
     public long total() {
         return weights + trained + state + step + workspace + sums;
     }
 
-    /** For a model known by its config, on a device like {@code like}. */
+    /** Plans a model from its config, on a device like {@code like}. */
     public static MemoryPlan of(ModelSpec blueprint, RunConfig config, int batch, int context, Device like) {
         NullOps shapes = new NullOps(like, Precision.FLOAT32, Fallback.QUIET);
         boolean lora = config.get(Keys.LORA);

@@ -35,12 +35,11 @@ import java.util.function.LongSupplier;
 import java.util.function.Supplier;
 
 /**
- * Whether a run can begin, looked at before hours are spent and before anything is written: output folder, model and its
- * weights, memory, data, disk. {@code train} begins with it and refuses with its first failure, {@code doctor} shows all of
- * it, so the two cannot disagree.
+ * Checks whether a run can start before it writes anything: output folder, model and weights, memory, data, disk.
+ * {@code train} stops at the first failure, {@code doctor} shows all findings, so the two always agree.
  */
 public final class Preflight {
-    /** The checkpoint that is kept and the one that is being written. */
+    /** The checkpoint that is kept and the one being written. */
     private static final int LEAST_CHECKPOINTS = 2;
 
     private static final long SLACK = 64L << 20;
@@ -59,28 +58,28 @@ public final class Preflight {
     private Optional<MemoryPlan> plan = Optional.empty();
     private long tokens;
 
-    /** How a thing is. */
+    /** The severity of a finding. */
     public enum Level {
         READY,
         WARNING,
         NOT_READY
     }
 
-    /** One thing that was looked at. */
+    /** The result of one check. */
     public record Finding(Level level, String subject, String text) {}
 
-    /** Where models are. */
+    /** Locates models. */
     public interface Models {
-        /** The folder or file of a model that is named; throws when there is none. */
+        /** Returns the folder or file of a model name; throws if there is none. */
         Path find(String name);
 
         Optional<Tokenizer> tokenizer(Path model);
     }
 
     /**
-     * What is to begin.
+     * The run to check.
      *
-     * @param config the settings as asked, before they are adapted
+     * @param config the configured settings, before adaptation
      * @param resume whether a run is resumed
      */
     public record Setup(
@@ -97,12 +96,12 @@ public final class Preflight {
         this.device = setup.device();
     }
 
-    /** Looks at everything. */
+    /** Runs all checks. */
     public static Preflight of(Setup setup) {
         return of(setup, true);
     }
 
-    /** The same before there is a dataset. */
+    /** Runs the checks that need no dataset. */
     public static Preflight withoutData(Setup setup) {
         return of(setup, false);
     }
@@ -126,46 +125,46 @@ public final class Preflight {
         return List.copyOf(findings);
     }
 
-    /** Throws the first thing that is not ready, if there is one. */
+    /** Throws the first failure, if there is one. */
     public void require() {
         if (!failures.isEmpty()) {
             throw failures.getFirst();
         }
     }
 
-    /** The model's folder or file; none where it is new and not written yet. */
+    /** Folder or file of the model; empty for a new model that is not written yet. */
     public Optional<Path> modelPath() {
         return model;
     }
 
-    /** The new model, where it is one that is not written yet. */
+    /** The new model, if it is not written yet. */
     public Optional<ScratchModel.Draft> draft() {
         return draft;
     }
 
-    /** The settings as the machine can obey them; only where nothing failed. */
+    /** The settings adapted to the machine. Requires that no check failed. */
     public Adaptation adaptation() {
         return adapted.orElseThrow();
     }
 
-    /** Bytes that the run is planned to take, of the device and of main memory; only where nothing failed. */
+    /** Planned bytes of device and main memory. Requires that no check failed. */
     public long plannedBytes() {
         return plan.orElseThrow().total();
     }
 
-    /** Elements of the model's matrices; only where nothing failed. */
+    /** Number of elements of the model's matrices. Requires that no check failed. */
     public long parameters() {
         return StepTime.weights(blueprint.orElseThrow(), device);
     }
 
-    /** How fast the run will be, from steps that are run here; only where nothing failed. */
+    /** Measures the training throughput by running steps. Requires that no check failed. */
     public double tokensPerSecond(LongSupplier nanoTime) {
         return new StepTime(blueprint.orElseThrow(), adaptation(), device, nanoTime)
                 .rate()
                 .tokensPerSecond();
     }
 
-    /** How long it will take, from steps that are run here; only where the run fits into memory. */
+    /** Adds an estimate of the run's duration from measured steps. Skipped if the run does not fit into memory. */
     public void time(LongSupplier nanoTime) {
         if (blueprint.isPresent() && adapted.isPresent() && plan.isPresent()) {
             check("time", () -> new StepTime(blueprint.get(), adapted.get(), device, nanoTime).finding(tokens));
@@ -234,7 +233,7 @@ public final class Preflight {
         return new NullOps(device, Precision.FLOAT32, Fallback.QUIET);
     }
 
-    /** What a run was fitted to when it began holds for it to the end. */
+    /** Plans memory. A resumed run keeps the settings that were fitted when it started. */
     private Finding memory() {
         RunConfig asked = withinModel();
         adapted = Optional.of(
@@ -247,7 +246,7 @@ public final class Preflight {
             model.ifPresent(TrainableModel.Full::requireFolder);
         }
         if (blueprint.isEmpty()) {
-            return new Finding(Level.WARNING, "memory", "not planned: the model is not known");
+            return new Finding(Level.WARNING, "memory", "not planned: the model is unknown");
         }
         MemoryPlan needed = MemoryPlan.of(
                 blueprint.get(), effective, effective.get(Keys.BATCH), effective.get(Keys.CONTEXT), device);
@@ -270,7 +269,7 @@ public final class Preflight {
                         needed.workspace() / 0x1p30));
     }
 
-    /** The default context is no longer than the model's. */
+    /** Limits the default context to that of the model. */
     private RunConfig withinModel() {
         int context = facts.map(Model.ModelInfo::contextLength).orElse(Integer.MAX_VALUE);
         return config.isSet(Keys.CONTEXT) || config.get(Keys.CONTEXT) <= context
@@ -278,14 +277,14 @@ public final class Preflight {
                 : config.with(Keys.CONTEXT, context);
     }
 
-    /** A model computes no more positions than it was made for. */
+    /** Throws if the context is longer than the model supports. */
     public static void requireFit(RunConfig effective, Model.ModelInfo facts) {
         if (effective.get(Keys.CONTEXT) > facts.contextLength()) {
-            throw effective.wrong(Keys.CONTEXT, "the model was made for " + facts.contextLength() + " positions");
+            throw effective.wrong(Keys.CONTEXT, "the model supports at most " + facts.contextLength() + " positions");
         }
     }
 
-    /** What weights are kept in, in words. */
+    /** Describes the weight types. */
     private String kept(RunConfig effective) {
         if (!effective.get(Keys.LORA)) {
             return "all trained";
@@ -300,13 +299,13 @@ public final class Preflight {
                 : quantization + " and " + effective.get(Keys.DTYPE);
     }
 
-    /** The documents as the run will read them; without a model no more than that they are there. */
+    /** Checks the documents as the run will read them; without a model, only that they exist. */
     private Finding data() {
         if (facts.isEmpty() && config.get(Keys.DATASET).isEmpty()) {
             String file = config.get(Keys.TRAIN);
             if (file.isEmpty() || !Files.isRegularFile(Path.of(file))) {
                 throw config.wrong(
-                        Keys.TRAIN, file.isEmpty() ? "set data.path or data.train" : "there is no such file");
+                        Keys.TRAIN, file.isEmpty() ? "set data.path or data.train" : "the file does not exist");
             }
             return ready("data", file);
         }
@@ -318,13 +317,13 @@ public final class Preflight {
             tokens = train.tokens();
             boolean held = !data.sample().windows().isEmpty();
             String text = train.used() + "; "
-                    + (held ? "evaluated on " + data.sample().describe() : "nothing to validate with")
+                    + (held ? "evaluated on " + data.sample().describe() : "no validation data")
                     + (train.dropped() == 0 ? "" : "; " + train.lost());
             return new Finding(held && train.dropped() == 0 ? Level.READY : Level.WARNING, "data", text);
         }
     }
 
-    /** The adapter to continue from fits the settings. */
+    /** Checks that the adapter to continue from matches the settings. */
     private Finding adapter() {
         Path from = Checkpoints.resolve(Path.of(config.get(Keys.ADAPTER)));
         if (model.isPresent() && adapted.isPresent()) {
@@ -341,7 +340,10 @@ public final class Preflight {
         return ready("adapter", "continues from " + from);
     }
 
-    /** Two checkpoints must fit, and a new model; those that are to be kept besides are worth a warning. */
+    /**
+     * Checks the disk: fails without space for two checkpoints and a new model; warns without space for all checkpoints
+     * to keep.
+     */
     private Finding disk() {
         Path folder = Path.of(config.get(Keys.OUTPUT)).toAbsolutePath();
         while (folder.getParent() != null && !Files.isDirectory(folder)) {
@@ -353,11 +355,11 @@ public final class Preflight {
             long base = draft.isPresent() ? plan.map(MemoryPlan::trained).orElse(0L) : 0;
             long least = base + each * (goesOn() ? 1 : LEAST_CHECKPOINTS) + SLACK;
             long most = base + each * (config.get(Keys.SAVE_LIMIT) + 2L) + SLACK;
-            String text = (free >> 20) + " MiB free at " + folder + ", " + (least >> 20) + " MiB needed at least, "
+            String text = (free >> 20) + " MiB free at " + folder + ", " + (least >> 20) + " MiB required, "
                     + (most >> 20) + " MiB with training.save_total_limit " + config.get(Keys.SAVE_LIMIT);
             if (free < least) {
                 throw new TrainException(
-                        text + ": free some space, choose another output.output_dir, or train less of the model");
+                        text + ": free some space, choose another output.output_dir, or train fewer weights");
             }
             return new Finding(free < most && !goesOn() ? Level.WARNING : Level.READY, "disk", text);
         } catch (IOException failure) {

@@ -18,10 +18,9 @@ import java.util.Map;
 import java.util.function.LongSupplier;
 
 /**
- * A device that measures how long operations take, from {@link #start} until {@link #stop}. It waits for the device before and
- * after each of them, and takes off what an operation on one element takes, so that every one has a time of its own; all of it
- * together takes longer than without. A device may record a step that is replayed, and nobody can wait within: such steps are
- * not measured.
+ * A device that measures the time of operations between {@link #start} and {@link #stop}. It synchronizes before and
+ * after each operation and subtracts the time of an operation on one element, so the total is longer than without
+ * profiling. Operations inside a captured step are not measured, since synchronization is not possible there.
  */
 public final class ProfiledDevice extends ForwardingDevice {
     private static final int CALIBRATED = 64;
@@ -39,7 +38,7 @@ public final class ProfiledDevice extends ForwardingDevice {
         this.nanoTime = nanoTime;
     }
 
-    /** Measures from here on. */
+    /** Starts measuring. */
     public void start() {
         try (Scope scope = new Scope(this)) {
             Tensor one = scope.allocate(Spec.f32(1));
@@ -52,12 +51,12 @@ public final class ProfiledDevice extends ForwardingDevice {
         measuring = true;
     }
 
-    /** Measures no more, until the next start. */
+    /** Stops measuring. */
     public void stop() {
         measuring = false;
     }
 
-    /** What was measured so far, the longest first. */
+    /** The measured times, longest first. */
     public List<StepProfile.Row> rows() {
         return rows.values().stream()
                 .sorted((a, b) -> Double.compare(b.seconds(), a.seconds()))
@@ -94,7 +93,7 @@ public final class ProfiledDevice extends ForwardingDevice {
         return (nanoTime.getAsLong() - began) * 1e-9;
     }
 
-    /** Products are told apart by what they are for and the shape of their weight, not by what they are added to. */
+    /** Names a product by its role and the shape of its weight, without what it is accumulated into. */
     private static String name(Op op, Tensor[] in, Tensor[] out) {
         if (op instanceof Layers.AddMatMul sum) {
             return name(sum.product(), in, out);
@@ -111,7 +110,7 @@ public final class ProfiledDevice extends ForwardingDevice {
                 : op.name();
     }
 
-    /** Multiplications and additions of products; attention's depend on what sequences there are, and are not counted. */
+    /** FLOP of products. Attention is not counted, since its FLOP depend on sequence lengths. */
     private static double flops(Op op, Tensor[] in, Tensor[] out) {
         return switch (op) {
             case Plain.MatMul o -> 2.0 * out[0].shape().size() * in[0].dim(o.transposeA() ? -2 : -1);
@@ -128,7 +127,7 @@ public final class ProfiledDevice extends ForwardingDevice {
         };
     }
 
-    /** The most that products of a type do in a second, found with larger and larger square ones. */
+    /** Peak FLOP/s of products of a type, measured with square matrices of increasing size. */
     public double peak(DType type) {
         double best = 0;
         for (int n = 256; n <= LARGEST_PRODUCT; n *= 2) {

@@ -10,10 +10,10 @@ import tools.jackson.databind.node.ObjectNode;
 /**
  * Time of training steps by operation, with the time of an unprofiled step for comparison.
  *
- * @param steps how many were measured
- * @param stepSeconds of one that was not
- * @param peak most multiplications and additions that the device's products do in a second
- * @param rows the longest first
+ * @param steps number of profiled steps
+ * @param stepSeconds time of an unprofiled step
+ * @param peak peak FLOP/s of products on the device
+ * @param rows longest first
  */
 public record StepProfile(int steps, double stepSeconds, double peak, List<Row> rows) {
     private static final double SHOWN = 0.002;
@@ -25,7 +25,7 @@ public record StepProfile(int steps, double stepSeconds, double peak, List<Row> 
     /**
      * One kind of operation.
      *
-     * @param flops multiplications and additions of its products
+     * @param flops of its products
      */
     public record Row(String operation, long calls, double seconds, double flops) {
         Row plus(Row other) {
@@ -41,17 +41,17 @@ public record StepProfile(int steps, double stepSeconds, double peak, List<Row> 
         return rows.stream().mapToDouble(Row::seconds).sum();
     }
 
-    /** What share of the device's best the products of a step are, if nothing else took time from them. */
+    /** Share of the peak FLOP/s that the products of a step would reach if they took the whole step. */
     private double share() {
         return rows.stream().mapToDouble(Row::flops).sum() / steps / stepSeconds / peak;
     }
 
-    /** A table for people; what takes next to nothing is left out. */
+    /** A table for terminals, without negligible rows. */
     public List<String> table() {
         List<String> lines = new ArrayList<>();
         lines.add(String.format(
                 Locale.ROOT,
-                "a step takes %.2f ms; its products are %.0f %% of the %.1f TFLOP/s that products do at best",
+                "a step takes %.2f ms; its products use %.0f %% of the measured peak of %.1f TFLOP/s",
                 1e3 * stepSeconds,
                 100 * share(),
                 peak / 1e12));

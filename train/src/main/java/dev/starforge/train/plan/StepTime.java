@@ -30,10 +30,10 @@ import java.util.Map;
 import java.util.function.LongSupplier;
 
 /**
- * How long a run will take, from steps that are run: those of the model itself where it has two layers at most, else of one
- * and of two of its layers with random weights, from which the time of all follows. A step with one batch and one with two
- * tell the passes from the update. Sequences are shorter than the context where that would take more than seconds, and then
- * attention, which grows with them, is counted for less than it will take.
+ * Estimates the duration of a run from measured steps of the model itself, if it has at most two layers, or else of
+ * models with one and two of its layers and random weights. Steps with one and two batches separate forward and
+ * backward from the update. Sequences are shorter than the context if measuring would take more than seconds; then the
+ * cost of attention, which grows with their length, is underestimated.
  */
 final class StepTime {
     private static final double LONG_ENOUGH = 0.25;
@@ -62,8 +62,8 @@ final class StepTime {
     /** Seconds for forward and backward of a batch, and for the update of all parameters. */
     private record Parts(double pass, double update) {
         /**
-         * What so many layers take, when this is one layer and {@code two} are two. A layer takes at least half of its share
-         * of the two's weights, however a busy machine disturbs the difference.
+         * Extrapolates to {@code layers} layers from one layer (this) and two layers ({@code two}). A layer takes at
+         * least half of its share of the weights, so noise in the difference cannot make it free.
          */
         Parts extended(Parts two, int layers, double share) {
             return new Parts(
@@ -72,16 +72,19 @@ final class StepTime {
         }
     }
 
-    /** Tokens a second, and how that was measured. */
+    /** Throughput, and a description of how it was measured. */
     record Rate(double tokensPerSecond, String text) {}
 
-    /** The rate, and how long so many tokens of one epoch take; a warning where that is days. */
+    /**
+     * Describes the throughput and the duration of the run with {@code tokensOfEpoch} tokens per epoch; a warning if it
+     * takes days.
+     */
     Preflight.Finding finding(long tokensOfEpoch) {
         Rate rate = rate();
         return finding(rate.text, rate.tokensPerSecond, tokensOfRun(tokensOfEpoch, tokensOfStep()));
     }
 
-    /** Runs some steps. */
+    /** Measures steps. */
     Rate rate() {
         int layers = blueprint.layers();
         int measured = Math.min(2, layers);
@@ -114,12 +117,12 @@ final class StepTime {
         return (double) config.get(Keys.BATCH) * config.get(Keys.ACCUMULATION) * config.get(Keys.CONTEXT);
     }
 
-    /** How much of the larger slice's weights one layer has. */
+    /** The share of the larger slice's weights that one layer has. */
     private static double share(Slice two, Slice one) {
         return (double) (two.weights - one.weights) / two.weights;
     }
 
-    /** Of each slice the least of some rounds, in turn, since whatever disturbs makes them longer and disturbs all. */
+    /** The minimum over several alternating rounds of each slice, since disturbances only add time. */
     private List<Parts> time(Shape batch, List<Slice> slices) {
         double[] one = new double[slices.size()];
         double[] two = new double[slices.size()];
@@ -143,7 +146,7 @@ final class StepTime {
         return parts;
     }
 
-    /** Steps, where they are set, are done however many epochs that takes. */
+    /** Tokens of the run: from {@code training.max_steps} if set, else from the epochs. */
     private double tokensOfRun(long tokensOfEpoch, double tokensOfStep) {
         double full = tokensOfEpoch == 0 ? tokensOfStep : Math.min(tokensOfStep, tokensOfEpoch);
         return config.get(Keys.MAX_STEPS) > 0
@@ -171,7 +174,7 @@ final class StepTime {
                                 : ""));
     }
 
-    /** Elements of all matrices. */
+    /** Number of elements of all matrices. */
     static long weights(ModelSpec blueprint, Device device) {
         Scope shapes = new NullOps(device, Precision.FLOAT32, Fallback.QUIET).scope();
         return blueprint.tensors(shapes).values().stream()
@@ -180,7 +183,7 @@ final class StepTime {
                 .sum();
     }
 
-    /** A size as people say it. */
+    /** Formats a parameter count. */
     static String parameters(long weights) {
         return weights >= 1e9
                 ? String.format(Locale.ROOT, "%.1fB", weights / 1e9)
@@ -189,7 +192,7 @@ final class StepTime {
                         : String.format(Locale.ROOT, "%.0fK", weights / 1e3);
     }
 
-    /** Some layers of the model, ready to be trained. */
+    /** Some layers of the model, ready for training. */
     private final class Slice implements AutoCloseable {
         private final Scope scope = new Scope(device);
         private final int vocabulary;
@@ -231,11 +234,11 @@ final class StepTime {
             return model;
         }
 
-        /** Runs steps until they are at full speed; the batch with which they take long enough to be timed. */
+        /** Runs steps until they reach full speed; returns the batch whose steps are long enough to measure. */
         Shape warmUp() {
             int context = config.get(Keys.CONTEXT);
             Shape batch = Shape.of(1, Math.min(SHORTEST, context));
-            step(batch, 1); // on a new GPU it compiles kernels, longer than all that follows
+            step(batch, 1); // compiles kernels on a new GPU, which takes longer than all later steps
             double spent = 0;
             double seconds = 0;
             for (int steps = 0; spent < LONGEST && (steps < FEWEST || spent < WARM); steps++) {
@@ -248,7 +251,7 @@ final class StepTime {
             return batch;
         }
 
-        /** Longer sequences up to the context, and then more of them. */
+        /** Doubles the sequence length up to the context, and then the number of sequences. */
         private Shape larger(Shape batch, int context) {
             return batch.dim(1) < context
                     ? Shape.of(1, Math.min(2 * batch.dim(1), context))

@@ -13,13 +13,13 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.TreeMap;
 
-/** The chat template that comes with a model: a file or a setting of its folder, or metadata of its GGUF file. */
+/** Finds the chat template of a model: a file or a setting in its folder, or metadata of its GGUF file. */
 public final class ChatTemplates {
     private static final String GGUF_KEY = "tokenizer.chat_template";
 
     private ChatTemplates() {}
 
-    /** The text of the template, if the model has one. */
+    /** Returns the source of the template, if the model has one. */
     public static Optional<String> source(Path model) {
         if (!Files.isDirectory(model)) {
             try (GgufFile file = GgufFile.open(model)) {
@@ -40,7 +40,7 @@ public final class ChatTemplates {
                 : Optional.empty();
     }
 
-    /** The template, which conversations cannot do without. */
+    /** Returns the chat template; fails if the model has none. */
     public static ChatTemplate require(Path model, Tokenizer tokenizer) {
         String source = source(model)
                 .orElseThrow(() -> new ModelException(
@@ -50,7 +50,7 @@ public final class ChatTemplates {
         return ChatTemplate.parse(model, source, tokens(model, tokenizer));
     }
 
-    /** Texts of the special tokens that templates name. */
+    /** Returns the special tokens that templates use, by name. */
     public static Map<String, String> tokens(Path model, Tokenizer tokenizer) {
         Map<String, String> tokens = new TreeMap<>();
         for (String name : List.of("bos", "eos", "pad", "unk")) {

@@ -7,7 +7,7 @@ import dev.starforge.text.tokenizer.Tokenizer;
 import java.util.List;
 import java.util.Optional;
 
-/** The text that follows a prompt, token by token, up to a stop string. */
+/** Decodes a completion token by token, up to a stop string. */
 public final class Continuation {
     private final CompletionDecodeStream stream;
     private final StopStrings stops;
@@ -22,12 +22,12 @@ public final class Continuation {
         stream = new CompletionDecodeStream(tokenizer, prompt);
     }
 
-    /** Takes a token; returns the text that is now certain. */
+    /** Adds a token. Returns the text that later tokens cannot change. */
     public String push(int id) {
         return keep(stops.push(stream.push(id)));
     }
 
-    /** The text that waited for more tokens. */
+    /** Returns the text held back for possible further tokens. */
     public String finish() {
         if (stopSequence().isPresent()) {
             return "";

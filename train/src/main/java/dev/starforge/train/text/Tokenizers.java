@@ -16,8 +16,8 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * The tokenizer that comes with a model: {@code tokenizer.json} in its folder, or the vocabulary of its GGUF file; and each as
- * the other.
+ * Loads the tokenizer of a model: {@code tokenizer.json} in its folder, or the vocabulary of its GGUF file. Converts
+ * between the two.
  */
 public final class Tokenizers {
     private static final String PREFIX = "tokenizer.ggml.";
@@ -37,12 +37,12 @@ public final class Tokenizers {
         return Files.exists(file) ? Optional.of(Tokenizer.read(file)) : Optional.empty();
     }
 
-    /** The tokenizer, which {@code what} cannot do without. */
+    /** Returns the tokenizer; fails if there is none, with {@code what} as the operation that needs it. */
     public static Tokenizer require(Path model, String what) {
         Path file = Files.isDirectory(model) ? model.resolve("tokenizer.json") : model;
         return find(model)
-                .orElseThrow(() -> new ModelException(
-                        file, "there is no tokenizer here, and " + what + " needs it; see --prompt-ids"));
+                .orElseThrow(() ->
+                        new ModelException(file, "not found, but " + what + " needs a tokenizer; see --prompt-ids"));
     }
 
     private static GgufVocabulary vocabulary(GgufFile file) {
@@ -64,7 +64,7 @@ public final class Tokenizers {
                 file.bool(PREFIX + "add_space_prefix", GgufVocabulary.addsSpaceByDefault(model)));
     }
 
-    /** The metadata of a GGUF file for the tokenizer of a folder; without one the file says that it has none. */
+    /** GGUF metadata for the tokenizer of a folder. Without a tokenizer the metadata says so. */
     public static Map<String, GgufValue> metadata(Path folder) {
         Map<String, GgufValue> metadata = new LinkedHashMap<>();
         Path file = folder.resolve("tokenizer.json");
@@ -103,12 +103,17 @@ public final class Tokenizers {
         }
     }
 
-    /** Of several ids the first one: a GGUF file has room for one, and llama.cpp finds the others by their names. */
+    /**
+     * The first id of a setting with several: a GGUF file stores one, and llama.cpp finds the others by their names.
+     */
     private static int id(JsonConfig config, String key) {
         return config.integers(key).stream().findFirst().orElse(-1);
     }
 
-    /** Writes the tokenizer of a GGUF file into a folder, and its chat template; whether there was one that a folder can have. */
+    /**
+     * Writes the tokenizer and chat template of a GGUF file into a folder. Returns false if tokenizer.json cannot
+     * represent the tokenizer.
+     */
     public static boolean writeJson(Path gguf, Path folder) {
         try (GgufFile file = GgufFile.open(gguf)) {
             if (file.string(PREFIX + "model", NONE).equals(NONE)) {

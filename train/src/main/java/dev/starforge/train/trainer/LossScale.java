@@ -3,10 +3,9 @@ package dev.starforge.train.trainer;
 import dev.starforge.train.TrainException;
 
 /**
- * What the loss is multiplied with so that its gradients stay within the range of half precision (Micikevicius et al.
- * 2018): halved by a step whose gradients overflow, which is then skipped, and doubled after a long run of steps without.
- * Always a power of two, so that where nothing overflows and nothing is lost below, it does not change a bit. Its state is
- * part of a checkpoint.
+ * The factor of the loss that keeps fp16 gradients in range (Micikevicius et al. 2018). A step whose gradients overflow
+ * halves it and is skipped; a long run of steps without overflow doubles it. It is always a power of two, so without
+ * overflow or underflow it does not change results. Its state is part of a checkpoint.
  */
 public final class LossScale {
     private static final double FIRST = 0x1p16;
@@ -23,7 +22,7 @@ public final class LossScale {
         this.goodSteps = goodSteps;
     }
 
-    /** Always one. */
+    /** A constant scale of one. */
     static LossScale none() {
         return new LossScale(false, 1, 0);
     }
@@ -50,9 +49,9 @@ public final class LossScale {
     }
 
     /**
-     * Learns how a step went.
+     * Updates the scale after a step.
      *
-     * @return whether it was skipped for the scale's sake, so that the next one may do better
+     * @return true if the step was skipped because the scale was too large
      */
     boolean after(boolean finiteLoss, boolean finiteGradient) {
         if (!dynamic) {

@@ -10,15 +10,15 @@ import dev.starforge.tensor.op.Training;
 import java.util.function.BiFunction;
 
 /**
- * Adds dropout and noise where a model has a place for them. It wraps the tape, and what the tape hands to a block, so a
- * block that runs again has the same noise again.
+ * Adds LoRA dropout and NEFTune noise. Wraps the tape and the operations of each block, so a recomputed block has the
+ * same noise.
  */
 record NeftuneOps(Ops ops, Noise noise) implements Ops {
     private static final int EMBEDDING = 0;
 
     /**
-     * @param dropout share of an update's inputs that is dropped
-     * @param magnitudes of the noise on each token's embedding; used when {@code embedding}
+     * @param dropout dropout probability on the inputs of LoRA
+     * @param magnitudes of the noise on each token's embedding; used if {@code embedding} is true
      */
     record Noise(float dropout, boolean embedding, Tensor samples, Tensor positions, Tensor key, Tensor magnitudes) {}
 

@@ -17,7 +17,7 @@ import java.util.Map;
 
 /**
  * AdamW over named parameters (Loshchilov and Hutter 2019), with both moments in float32 or in 8 bits (Dettmers et al.
- * 2022). The moments and the number of updates are all of its state.
+ * 2022). Its state is the moments and the update count.
  */
 final class Optimizer implements AutoCloseable {
     private static final int ZEROS = 1 << 20;
@@ -61,18 +61,19 @@ final class Optimizer implements AutoCloseable {
     }
 
     /**
-     * The norm of gradients before clipping, [1]; not finite where they or the losses, [n], are not.
+     * The norm of the gradients before clipping, [1]. It is not finite if a gradient or a loss in {@code losses} [n] is
+     * not.
      *
-     * @param scale what they are to be divided by
+     * @param scale divisor of the gradients
      */
     static Tensor norm(Ops ops, List<Tensor> gradients, Tensor losses, double scale) {
         Tensor norm = ops.scale(ops.run(new Plain.Norm(), gradients.toArray(Tensor[]::new)), (float) (1 / scale));
-        // zero times what is not finite is not a number, and anything else adds nothing
+        // 0 * x is NaN if x is not finite, else 0
         return ops.add(norm, ops.scale(ops.run(new Plain.Sum(Plain.Sum.Over.LAST), losses), 0));
     }
 
     /**
-     * Moves the parameters, or nothing where the norm is not finite; nobody waits to find out.
+     * Updates the parameters, or leaves them unchanged if the norm is not finite. Does not wait for the device.
      *
      * @param gradients divided by {@code scale} one after the other
      */
@@ -81,7 +82,7 @@ final class Optimizer implements AutoCloseable {
         int number = updates + 1;
         device.write(rate, (float) learningRate, (float) (1 - Math.pow(settings.beta1(), number)), (float)
                 (1 - Math.pow(settings.beta2(), number)));
-        if (inverse != 1) { // memory ends here, before anything moves, or not at all
+        if (inverse != 1) { // out of memory can happen only here, before any update
             ops.scope()
                     .within(() -> gradients.stream()
                             .map(Tensor::spec)
@@ -105,7 +106,7 @@ final class Optimizer implements AutoCloseable {
         }
     }
 
-    /** The moments by name: what must be saved and restored, besides {@link #updates}. */
+    /** The moments by name, to be saved and restored with {@link #updates}. */
     Map<String, Tensor> state() {
         return state;
     }
@@ -122,7 +123,7 @@ final class Optimizer implements AutoCloseable {
         return updates;
     }
 
-    /** Sets how many updates there were, which the correction of the moments' bias depends on. */
+    /** Sets the number of updates, used for bias correction. */
     void restore(int count) {
         updates = count;
     }

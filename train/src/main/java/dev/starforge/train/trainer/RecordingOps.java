@@ -10,7 +10,7 @@ import java.util.List;
 import java.util.Set;
 import java.util.function.BiFunction;
 
-/** Notes every input of every operation. */
+/** Records every input of every operation. */
 record RecordingOps(Ops ops, Set<Tensor> seen) implements Ops {
     @Override
     public Tensor[] runAll(Op op, Tensor... in) {

@@ -11,15 +11,15 @@ import dev.starforge.train.corpus.TrainingExample;
 import java.util.List;
 
 /**
- * Examples packed end to end, on the device. Each token predicts the next one of its example.
+ * Examples packed end to end, on the device. Each token predicts the next token of its example.
  *
- * @param labels what each token predicts, or {@link TrainingExample#IGNORED}
- * @param weights of each token in the loss; 0 where the label is ignored
+ * @param labels the target of each token, or {@link TrainingExample#IGNORED}
+ * @param weights loss weight of each token; 0 if its label is ignored
  */
 record TrainBatch(List<TrainingExample> examples, Batch batch, Tensor labels, Tensor weights) {
     private static final int NOISE = 0x4e4f4953;
 
-    /** @param divisor the sum of all weights of the step, so that its loss is a mean */
+    /** @param divisor sum of all weights of the step, so that its loss is a mean */
     static TrainBatch of(Model model, Scope scope, List<TrainingExample> examples, double divisor) {
         Batch batch = Batches.packed(
                 model, scope, examples.stream().map(TrainingExample::ids).toList());
@@ -35,7 +35,7 @@ record TrainBatch(List<TrainingExample> examples, Batch batch, Tensor labels, Te
         return new TrainBatch(examples, batch, ints(scope, labels), floats(scope, weights));
     }
 
-    /** Dropout and NEFTune noise of a step, keyed by its number, the sample and the position. */
+    /** Dropout and NEFTune noise of a step, keyed by step number, sample and position. */
     NeftuneOps.Noise noise(Scope scope, TrainerSettings settings, int hiddenSize, long number) {
         int tokens = Math.toIntExact(batch.tokens());
         int[] samples = new int[tokens];

@@ -57,13 +57,13 @@ public final class Trainer implements AutoCloseable {
     private int hiddenSize;
 
     /**
-     * What a step found before it moved anything.
+     * The result of a step.
      *
-     * @param loss the mean over all target tokens
+     * @param loss mean over all target tokens
      * @param gradientNorm before clipping
-     * @param targets how many predictions counted
-     * @param moved false when loss or gradient was not finite, and nothing was changed
-     * @param scaledDown whether that was for the loss being scaled too much, which has been changed
+     * @param targets number of predictions that count
+     * @param moved false if the update was skipped because loss or gradient was not finite
+     * @param scaledDown true if the step was skipped because the loss scale was too large; the scale is lower now
      */
     public record Report(double loss, double gradientNorm, long targets, boolean moved, boolean scaledDown) {}
 
@@ -77,7 +77,7 @@ public final class Trainer implements AutoCloseable {
         this(model, parameters, device, precision, fallback, settings, LOGITS);
     }
 
-    /** With at most {@code logits} numbers of logits at one time, but for 64 rows. */
+    /** Holds at most {@code logits} elements of logits at one time, but at least 64 rows. */
     Trainer(
             Model model,
             Map<String, Tensor> parameters,
@@ -100,7 +100,7 @@ public final class Trainer implements AutoCloseable {
         ops = device.ops(step, precision, fallback);
     }
 
-    /** The parameters that the product with the vocabulary reads, found by running it with shapes alone. */
+    /** The parameters that the LM head reads, found by a shape-only run. */
     private Set<Tensor> usedByHead() {
         Set<Tensor> used = new HashSet<>();
         Ops shapes = new NullOps(device, precision, fallback);
@@ -115,22 +115,22 @@ public final class Trainer implements AutoCloseable {
         return used;
     }
 
-    /** One optimizer step over examples that fit one batch. */
+    /** Runs one optimizer step over examples that fit one batch. */
     public Report step(List<TrainingExample> examples, double learningRate) {
         return step(List.of(examples), learningRate, optimizer.updates());
     }
 
     /**
-     * One optimizer step over micro-batches.
+     * Runs one optimizer step over micro-batches.
      *
-     * @param number of the step, which its noise depends on
-     * @throws MemoryException when the device has not enough; nothing has changed then
+     * @param number of the step, which keys its noise
+     * @throws MemoryException if the device is out of memory; nothing has changed then
      */
     public Report step(List<List<TrainingExample>> batches, double learningRate, long number) {
         return start(batches, learningRate, number).report();
     }
 
-    /** The same, of which nobody has waited for the result: meanwhile the host may do something else. */
+    /** Starts a step without waiting for its result, so the host can do other work meanwhile. */
     public Started start(List<List<TrainingExample>> batches, double learningRate, long number) {
         step.mark();
         try {
@@ -164,7 +164,7 @@ public final class Trainer implements AutoCloseable {
             }
             Tensor parts = concat(ops, losses);
             Tensor norm = Optimizer.norm(ops, gradients, parts, scale);
-            Tensor all = ops.run(new Plain.Concat(), parts, norm); // before anything moves: memory may end here
+            Tensor all = ops.run(new Plain.Concat(), parts, norm); // before any update: this may run out of memory
             update(gradients, norm, scale, learningRate);
             return all;
         });
@@ -175,7 +175,7 @@ public final class Trainer implements AutoCloseable {
         return new Started(found, scale, targets);
     }
 
-    /** The weights may have moved in part by the time that memory ends: a step that fails here is not to be tried again. */
+    /** Updates the parameters. Running out of memory here is a fatal error, since some weights may have changed. */
     private void update(List<Tensor> gradients, Tensor norm, double scale, double learningRate) {
         try {
             optimizer.update(ops, gradients, norm, scale, learningRate);
@@ -184,7 +184,7 @@ public final class Trainer implements AutoCloseable {
         }
     }
 
-    /** A step that the device has been asked for; its report is due before anything else is asked. */
+    /** A step in progress on the device. Its report must be read before the next step. */
     public final class Started {
         private final Tensor found; // the parts of the loss, then the norm
         private final double scale;
@@ -196,7 +196,7 @@ public final class Trainer implements AutoCloseable {
             this.targets = targets;
         }
 
-        /** Waits, and reads what a step reads of the device, all at once. */
+        /** Waits for the device and reads all results of the step in one transfer. */
         public Report report() {
             float[] values = device.floats(found);
             step.release();
@@ -214,7 +214,7 @@ public final class Trainer implements AutoCloseable {
         }
     }
 
-    /** Gradients that may be added to: none shares its memory with another. */
+    /** Copies gradients that share memory, so that each can be accumulated into. */
     private Tensor[] own(List<Tensor> gradients) {
         Map<Memory, Set<Long>> taken = new IdentityHashMap<>();
         return gradients.stream()
@@ -225,7 +225,7 @@ public final class Trainer implements AutoCloseable {
                 .toArray(Tensor[]::new);
     }
 
-    /** Adds to the gradients of the batches before; nothing new is kept. */
+    /** Accumulates gradients in place. */
     private Tensor[] sum(List<Tensor> sums, List<Tensor> gradients) {
         for (int i = 0; i < gradients.size(); i++) {
             ops.runAll(new Training.Accumulate(), sums.get(i), gradients.get(i));
@@ -233,7 +233,7 @@ public final class Trainer implements AutoCloseable {
         return new Tensor[0];
     }
 
-    /** The sum of all weights: what makes the loss of a step a mean. */
+    /** Sum of all loss weights, the divisor that makes the loss of a step a mean. */
     private static double divisor(List<List<TrainingExample>> batches) {
         double sum = 0;
         for (List<TrainingExample> batch : batches) {
@@ -248,7 +248,7 @@ public final class Trainer implements AutoCloseable {
         return sum;
     }
 
-    /** The mean loss of examples, with nothing recorded and nothing moved. */
+    /** Mean loss of examples, without tape and update. */
     public double loss(List<TrainingExample> examples) {
         double divisor = divisor(List.of(examples));
         return step.within(() -> {
@@ -260,7 +260,7 @@ public final class Trainer implements AutoCloseable {
         });
     }
 
-    /** The loss of every token, in nats: that of predicting it, 0 where it does not count. Example after example. */
+    /** The loss of every token in nats; 0 for tokens that do not count. Examples follow one another. */
     public List<float[]> tokenLosses(List<TrainingExample> examples) {
         float[] all = step.within(() -> losses(examples, 1));
         List<float[]> each = new ArrayList<>();
@@ -294,7 +294,7 @@ public final class Trainer implements AutoCloseable {
         return losses;
     }
 
-    /** The gradient of every parameter by name, with nothing moved. */
+    /** The gradient of every parameter by name, without an update. */
     public Map<String, float[]> gradients(List<TrainingExample> examples) {
         return step.within(() -> {
             List<Tensor> gradients = backward(ops, examples, divisor(List.of(examples)), 0, settings.checkpointing())
@@ -307,18 +307,18 @@ public final class Trainer implements AutoCloseable {
         });
     }
 
-    /** The same with checkpointing as it is set. */
+    /** Plans a step with the trainer's own checkpointing. */
     public NullOps.Plan plan(List<TrainingExample> examples) {
         return plan(examples, settings.checkpointing());
     }
 
-    /** Of sequences that fill the context. */
+    /** Plans a step with sequences that fill the context. */
     public NullOps.Plan plan(int sequences, int context, Checkpointing checkpointing) {
         return plan(
                 Collections.nCopies(sequences, new TrainingExample(new int[context], new int[context])), checkpointing);
     }
 
-    /** What a step with these examples as one batch would take beyond the weights and the optimizer's state. */
+    /** Plans the memory of a step with these examples as one batch, without weights and optimizer state. */
     public NullOps.Plan plan(List<TrainingExample> examples, Checkpointing checkpointing) {
         NullOps plan = new NullOps(device, precision, fallback);
         plan.scope().within(() -> {
@@ -330,22 +330,22 @@ public final class Trainer implements AutoCloseable {
         return plan.plan();
     }
 
-    /** Bytes of the parameters' optimizer state. */
+    /** Bytes of the optimizer state. */
     public long stateBytes() {
         return optimizer.stateBytes();
     }
 
-    /** How often each operation ran as its expansion. */
+    /** Number of times each operation ran as its expansion. */
     public Map<String, Long> fallbacks() {
         return ops.fallbacks();
     }
 
-    /** The most bytes of tensors that steps so far had alive at one time. */
+    /** Peak bytes of tensors alive at one time in any step so far. */
     public long peakBytes() {
         return step.peakBytes();
     }
 
-    /** Bytes of optimizer state and of steps, as taken from the device. */
+    /** Bytes of optimizer state and steps reserved on the device. */
     public long reservedBytes() {
         return optimizer.reservedBytes() + step.reservedBytes();
     }
@@ -354,12 +354,12 @@ public final class Trainer implements AutoCloseable {
         return parameters;
     }
 
-    /** The optimizer's state by name: what must be saved and restored, besides {@link #updates}. */
+    /** The optimizer state by name, to be saved and restored with {@link #updates}. */
     public Map<String, Tensor> state() {
         return optimizer.state();
     }
 
-    /** How often parameters were moved. */
+    /** Number of parameter updates. */
     public int updates() {
         return optimizer.updates();
     }
@@ -372,7 +372,7 @@ public final class Trainer implements AutoCloseable {
         return lossScale;
     }
 
-    /** The parts that the loss is the sum of, as [n], and the gradients of the parameters. */
+    /** The partial sums of the loss [n], and the gradients of the parameters. */
     private record Pass(Tensor losses, List<Tensor> gradients) {}
 
     private static Tensor concat(Ops ops, List<Tensor> parts) {
@@ -380,8 +380,8 @@ public final class Trainer implements AutoCloseable {
     }
 
     /**
-     * Forward and backward of one batch. The tape goes to the last hidden state; from there on each piece of rows has a
-     * tape of its own, which runs backward at once.
+     * Forward and backward of one batch. The tape covers the layers up to the last hidden state; each chunk of rows of
+     * the LM head has its own tape, which runs backward at once.
      */
     private Pass backward(
             Ops ops, List<TrainingExample> examples, double divisor, long number, Checkpointing checkpointing) {
@@ -437,13 +437,13 @@ public final class Trainer implements AutoCloseable {
         return model.hiddenStates(ops, batch.batch(), KvCache.NONE);
     }
 
-    /** How many rows of logits are there at one time. */
+    /** Number of rows of logits in memory at one time. */
     private int rows() {
         int vocabulary = model.info().vocabSize();
         return Math.max(64, logits / vocabulary / 64 * 64);
     }
 
-    /** Rows of a matrix, or elements of a vector, as a tensor of their own that shares the memory. */
+    /** A view of some rows of a matrix or elements of a vector. */
     private static Tensor part(Tensor x, long from, long count) {
         long width = x.shape().rank() == 1 ? 1 : x.dim(1);
         return x.view(from * width, x.shape().withFirst(count));

@@ -9,14 +9,14 @@ import dev.starforge.train.config.Keys;
 import dev.starforge.train.config.RunConfig;
 
 /**
- * How to train.
+ * Settings of {@link Trainer}.
  *
- * @param eightBit whether the optimizer's state has 8 bits
- * @param scaled whether the loss is scaled for gradients of half precision
- * @param maxNorm where the gradient is clipped
- * @param checkpointing what is kept of a block for the backward pass
- * @param dropout share of an update's inputs that is dropped
- * @param neftune strength of the noise on embeddings
+ * @param eightBit whether the optimizer state has 8 bits
+ * @param scaled whether the loss is scaled for fp16 gradients
+ * @param maxNorm gradient norm above which gradients are clipped
+ * @param checkpointing what a block stores for the backward pass
+ * @param dropout dropout probability on the inputs of LoRA
+ * @param neftune magnitude of NEFTune noise on embeddings
  * @param seed of dropout and noise
  */
 public record TrainerSettings(
@@ -31,13 +31,13 @@ public record TrainerSettings(
         double dropout,
         double neftune,
         long seed) {
-    /** Without noise, and with a state of float32. */
+    /** Settings without noise and with a float32 optimizer state. */
     public static TrainerSettings plain(
             double beta1, double beta2, double eps, double weightDecay, double maxNorm, Checkpointing checkpointing) {
         return new TrainerSettings(false, false, beta1, beta2, eps, weightDecay, maxNorm, checkpointing, 0, 0, 0);
     }
 
-    /** Those of a run. */
+    /** Settings of a run. */
     public static TrainerSettings of(RunConfig config, Checkpointing checkpointing) {
         double maxNorm = config.get(Keys.MAX_NORM);
         return new TrainerSettings(
@@ -54,7 +54,7 @@ public record TrainerSettings(
                 config.get(Keys.SEED));
     }
 
-    /** Norms, biases and other vectors do not decay. */
+    /** The update operation of a parameter; norms, biases and other vectors do not decay. */
     Op update(Shape parameter) {
         double decay = parameter.rank() < 2 ? 0 : weightDecay;
         return eightBit

@@ -6,7 +6,7 @@ import java.util.Locale;
 public final class CountFormat {
     private CountFormat() {}
 
-    /** Such as "950", "12.3 K" or "4.1 M". */
+    /** Returns text such as "950", "12.3 K" or "4.1 M". */
     public static String text(double count) {
         return count < 1e3
                 ? String.format(Locale.ROOT, "%.0f", count)

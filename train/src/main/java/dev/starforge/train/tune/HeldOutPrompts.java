@@ -17,12 +17,13 @@ import java.util.regex.Pattern;
 import java.util.stream.IntStream;
 
 /**
- * Beginnings for sample completions: the lines before what a held-out commit added to a function, and the first words of
- * that, which neither model has seen. What was written there goes with them. A vocabulary without fill-in-the-middle has none.
+ * Prompts for sample completions: the code before a held-out addition to a function, and the first words of the
+ * addition. Neither model has seen the addition, which is kept for comparison. Without fill-in-the-middle tokens there
+ * are no prompts.
  *
  * @param path of the file
- * @param before the last lines before the addition, and where it begins
- * @param added the rest of its first lines
+ * @param before the prompt: the last lines before the addition and its first words
+ * @param added the rest of the addition's first lines
  */
 record HeldOutPrompts(String path, String before, String added) {
     private static final String CHUNK = "chunk-";
@@ -32,10 +33,10 @@ record HeldOutPrompts(String path, String before, String added) {
     private static final int LINES_ADDED = 3;
     private static final int LEAST_ADDED = 16;
 
-    /** How a chunk begins, unless what was before the addition was too long and lost its beginning. */
+    /** The path at the start of a chunk, unless a long prefix was cut off together with its path. */
     private static final Pattern PATH = Pattern.compile("[\\w./-]+[./][\\w-]+");
 
-    /** Some, from different files, drawn with a seed. */
+    /** Draws prompts from different files with a seed. */
     static List<HeldOutPrompts> of(Dataset dataset, Split split, Tokenizer tokenizer, int count, long seed) {
         Optional<FimTokens> markers = FimTokens.of(tokenizer);
         List<HeldOutPrompts> prompts = new ArrayList<>();
@@ -79,7 +80,7 @@ record HeldOutPrompts(String path, String before, String added) {
                 path, String.join("\n", last) + "\n" + written.substring(0, cut), head(written.substring(cut))));
     }
 
-    /** After the first words of the first line, where somebody who types would wait for a completion. */
+    /** The offset after the first words of the first line, where an editor would ask for a completion. */
     private static int cut(String text) {
         int end = text.indexOf('\n') < 0 ? text.length() : text.indexOf('\n');
         int begin = end - text.substring(0, end).stripLeading().length();

@@ -10,13 +10,17 @@ import java.util.Optional;
 import tools.jackson.databind.JsonNode;
 
 /**
- * The defaults of {@code tune} for keys that are not set. Those of {@code train} are for models of billions of parameters; small
- * models learn at higher rates, and on a CPU at smaller batches, with more steps in five minutes.
+ * Defaults of {@code tune} for keys that are not set. The defaults of {@code train} are for models with billions of
+ * parameters. Small models need higher learning rates, and on a CPU smaller batches, which give more steps in five
+ * minutes.
  */
 final class Recipe {
     private static final long SMALL = 100_000_000;
 
-    /** Later rounds see a few commits; at the full rate those few take away what the first round learned of all others. */
+    /**
+     * Factor of the learning rate in later rounds. They see few commits; at the full rate these would overwrite what
+     * the first round learned from all others.
+     */
     private static final double LATER = 0.1;
 
     private static final double GAPS = 0.8;
@@ -30,11 +34,11 @@ final class Recipe {
     }
 
     /**
-     * Fills in what is not set.
+     * Fills in the keys that are not set.
      *
      * @param context positions of the model
      * @param later whether earlier rounds have trained the adapter
-     * @param built the settings of a dataset that is there: it grows only with the same
+     * @param built settings of the existing dataset, which can only be extended with the same settings
      */
     static RunConfig of(RunConfig asked, long parameters, int context, boolean later, Optional<JsonNode> built) {
         Recipe recipe = new Recipe(asked);
@@ -57,7 +61,10 @@ final class Recipe {
         return recipe.config;
     }
 
-    /** Most files have a gap of a few lines, as editors ask for: long gaps at random teach little about where a prefix ends. */
+    /**
+     * Makes most fill-in-the-middle spans a few lines long, like the requests of editors. Long random spans teach
+     * little about where a prefix ends.
+     */
     private void fillInFewLines(Optional<JsonNode> built) {
         unlessSet(
                 DatasetKeys.SPAN,

@@ -47,11 +47,11 @@ public final class Tune {
     private final long began;
 
     /**
-     * What to tune and where.
+     * What to tune, and the output folder.
      *
-     * @param base what the model is called
-     * @param model where it is: a folder or a GGUF file
-     * @param minutes for everything; empty where the settings say how long to train
+     * @param base name of the base model
+     * @param model its path: a folder or a GGUF file
+     * @param minutes time for all steps; empty if the settings define the length of training
      */
     public record Setup(
             Path repository,
@@ -65,7 +65,7 @@ public final class Tune {
             TuneEvents events) {
         public Setup {
             if (!config.get(Keys.LORA)) {
-                throw config.wrong(Keys.LORA, "tune trains an adapter; `starforge train` trains every weight");
+                throw config.wrong(Keys.LORA, "tune trains an adapter; use `starforge train` to train all weights");
             }
         }
 
@@ -79,20 +79,20 @@ public final class Tune {
     }
 
     /**
-     * What is computed on.
+     * The device that runs the steps.
      *
-     * @param reason why on this
+     * @param reason why this device was chosen
      */
     public record Place(MachineFacts machine, Device device, String reason) {}
 
     /**
      * Functions that the command line supplies.
      *
-     * @param parsers starts parsers that may unpack what they need into a folder
+     * @param parsers starts parsers, which may unpack files into the given folder
      */
     public record Helpers(Preflight.Models models, Function<Path, ParserStarter> parsers, LongSupplier nanoTime) {}
 
-    /** How a tune ended. */
+    /** How a call ended. */
     public enum End {
         FINISHED,
         UP_TO_DATE,
@@ -102,11 +102,11 @@ public final class Tune {
     }
 
     /**
-     * What came of it.
+     * Result of a call.
      *
-     * @param model the file to serve; none where there is none yet
+     * @param model the file to serve; empty if there is none yet
      * @param round the state of the last round
-     * @param evaluation what was measured; none where nothing is held out
+     * @param evaluation metrics; empty if nothing is held out
      */
     public record Result(End end, Optional<Path> model, ObjectNode round, Optional<ObjectNode> evaluation) {}
 
@@ -127,7 +127,7 @@ public final class Tune {
         }
     }
 
-    /** The settings of the dataset, where there is one already. */
+    /** The settings of the dataset, if it exists. */
     private Optional<JsonNode> builtWith() {
         Path manifest = setup.data().resolve(Dataset.MANIFEST);
         return Files.exists(manifest)
@@ -181,7 +181,7 @@ public final class Tune {
         return result(end, round);
     }
 
-    /** Matrices and positions of the base. */
+    /** Parameter count and context length of the base model. */
     private record Sizes(long parameters, int context) {}
 
     private Sizes sizes() {
@@ -245,7 +245,7 @@ public final class Tune {
                 data.path("newest_trained_time").asLong());
     }
 
-    /** Of a folder, that of the hashes of its settings and weights. */
+    /** Hash of a file; for a folder the hash of the hashes of its config and weights. */
     private static String hash(Path model) throws IOException {
         if (Files.isRegularFile(model)) {
             return Hashes.sha256(model);
@@ -267,8 +267,8 @@ public final class Tune {
     private void requireSame(TuneRound.Inputs now, TuneRound.Inputs begun) {
         requireBase(now, begun);
         if (!now.settings().equals(begun.settings())) {
-            throw new TrainException(setup.output() + ": an unfinished tune began with other settings; give the same "
-                    + "again to continue it, or name another folder with --output");
+            throw new TrainException(setup.output() + ": an unfinished run of tune has other settings; pass the same "
+                    + "again to continue it, or choose another folder with --output");
         }
     }
 
@@ -276,7 +276,7 @@ public final class Tune {
         if (!now.modelHash().equals(before.modelHash())) {
             throw new TrainException(setup.output() + ": tunes " + before.model() + " (SHA-256 "
                     + before.modelHash().substring(0, 12) + "), not " + now.model() + " ("
-                    + now.modelHash().substring(0, 12) + "); name another folder with --output");
+                    + now.modelHash().substring(0, 12) + "); choose another folder with --output");
         }
     }
 

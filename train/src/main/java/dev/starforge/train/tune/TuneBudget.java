@@ -5,11 +5,11 @@ import dev.starforge.train.config.RunConfig;
 import java.util.OptionalDouble;
 
 /**
- * Estimates the time of each step of {@link Tune} on this machine, and the time that is left for training. All estimates
- * follow from the measured training throughput: a forward pass takes a third of a step.
+ * Estimates the time of each step of {@link Tune} on this machine, and the time that is left for training. All
+ * estimates follow from the measured training throughput: a forward pass takes a third of a step.
  *
- * @param seconds for all of it; empty where settings say how long training is
- * @param tokensPerSecond of training, as measured
+ * @param seconds for all steps; empty if the settings define the length of training
+ * @param tokensPerSecond measured training throughput
  * @param parameters of the model
  */
 record TuneBudget(OptionalDouble seconds, double tokensPerSecond, long parameters) {
@@ -17,7 +17,7 @@ record TuneBudget(OptionalDouble seconds, double tokensPerSecond, long parameter
     private static final int LEAST_EVALUATED = 2_048;
     private static final double EVALUATION_SHARE = 0.15;
 
-    /** The minutes are meant for an undisturbed machine, on which steps turned out a tenth faster than measured. */
+    /** Safety factor: on an undisturbed machine, steps took a tenth longer than measured. */
     private static final double CAUTION = 0.95;
 
     private static final double LEAST_TRAINING = 0.4;
@@ -32,7 +32,7 @@ record TuneBudget(OptionalDouble seconds, double tokensPerSecond, long parameter
         return START + commits / COMMITS_PER_SECOND;
     }
 
-    /** Held-out tokens to evaluate on: always as many, but for machines where that would take too long. */
+    /** Number of held-out tokens to evaluate on: a constant, but less on slow machines. */
     int evaluationTokens() {
         int tokens = EVALUATED;
         double room = EVALUATION_SHARE * seconds.orElse(Double.MAX_VALUE);
@@ -42,17 +42,20 @@ record TuneBudget(OptionalDouble seconds, double tokensPerSecond, long parameter
         return tokens;
     }
 
-    /** One forward pass at the end of training, one of the base and one of the tuned model; and some samples. */
+    /**
+     * Time of one forward pass at the end of training, one of the base model and one of the tuned model, and of the
+     * samples.
+     */
     double evaluationSeconds() {
         return evaluationTokens() / tokensPerSecond + FOR_SAMPLES;
     }
 
-    /** Writing 16 bits a weight, proving them, and quantizing them. */
+    /** Time to write the merged model in 16 bits, verify it and quantize it. */
     double mergeSeconds() {
         return START + 2 * 2 * parameters / BYTES_PER_SECOND;
     }
 
-    /** What is left for training when so much time has passed; never so little that it is not worth the rest. */
+    /** Time left for training after {@code passed} seconds, but at least a useful minimum. */
     double trainingSeconds(double passed) {
         double all = seconds.orElse(0);
         return Math.max(LEAST_TRAINING * all, all - passed - evaluationSeconds() - mergeSeconds());
@@ -63,9 +66,9 @@ record TuneBudget(OptionalDouble seconds, double tokensPerSecond, long parameter
     }
 
     /**
-     * Optimizer steps for which there is time, at least one, and no more than some epochs of what there is.
+     * Number of optimizer steps in the remaining time: at least one, and at most a few epochs.
      *
-     * @param later whether what there is are the commits since an earlier round
+     * @param later whether the data is only the commits since an earlier round
      */
     int steps(RunConfig config, double passed, long available, boolean later) {
         double inTime = CAUTION * tokensPerSecond * trainingSeconds(passed) / tokensOfStep(config);

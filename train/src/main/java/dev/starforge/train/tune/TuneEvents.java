@@ -5,11 +5,11 @@ import dev.starforge.train.checkpoint.RunEvents;
 
 /** Callbacks for the progress of {@link Tune}. */
 public interface TuneEvents {
-    /** What will be done, before anything is. */
+    /** Reports the plan before the first step. */
     void plan(TunePlan plan);
 
     /**
-     * Asked before work that takes long.
+     * Asks for confirmation before a long run.
      *
      * @return true to continue
      */
@@ -19,24 +19,26 @@ public interface TuneEvents {
 
     void done(TuneStep step, String what, double seconds);
 
-    /** A step that an earlier call has done. */
+    /** Reports a step that an earlier call has finished. */
     void already(TuneStep step);
 
     void note(String text);
 
-    /** An operation runs as its definition, because the device has no native kernel or its use is disabled. */
+    /**
+     * Reports an operation that runs as its expansion, because the device has no native kernel or its use is disabled.
+     */
     void fallback(String text);
 
-    /** How the dataset comes along. */
+    /** Callbacks for the progress of the dataset. */
     BuildProgress dataset();
 
-    /** How the training comes along. */
+    /** Callbacks for the progress of training. */
     RunEvents training();
 
-    /** Training can be asked to stop from now on, until the result is closed. */
+    /** Offers to stop training from now on, until the returned watch is closed. */
     Watch stoppable(Runnable stop);
 
-    /** Somebody who may want to stop. */
+    /** An open offer to stop training. */
     interface Watch extends AutoCloseable {
         @Override
         void close();

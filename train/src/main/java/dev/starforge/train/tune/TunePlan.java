@@ -5,15 +5,15 @@ import java.nio.file.Path;
 import java.util.Map;
 
 /**
- * What a tune will do, as far as it is known before the first step.
+ * The plan of a run, as far as it is known before the first step.
  *
- * @param round 1 for the first; later ones train on new commits only
- * @param continues whether a call before this one has begun the round
- * @param base the model's name
- * @param device what is computed on, and why
- * @param tokensPerSecond of training, as measured here
- * @param memoryBytes that training takes
- * @param seconds of each step, estimated; without training where its length depends on the dataset
+ * @param round 1 for the first round; later rounds train on new commits only
+ * @param continues whether an earlier call has started the round
+ * @param base name of the base model
+ * @param device name of the device, and why it was chosen
+ * @param tokensPerSecond measured training throughput
+ * @param memoryBytes memory for training
+ * @param seconds estimated time of each step; without training if its length depends on the dataset
  */
 public record TunePlan(
         Path repository,

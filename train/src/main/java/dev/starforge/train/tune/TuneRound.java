@@ -14,14 +14,14 @@ final class TuneRound {
     private final Runnable save;
 
     /**
-     * What a round begins with.
+     * Inputs of a round.
      *
-     * @param head the newest commit that is read
-     * @param model the base's name
-     * @param modelHash of its files
-     * @param settings hash of the settings that were asked for
-     * @param after the newest commit that earlier rounds trained on; empty for the first
-     * @param afterTime its time, in seconds since 1970
+     * @param head newest commit of the dataset
+     * @param model name of the base model
+     * @param modelHash hash of its files
+     * @param settings hash of the configured settings
+     * @param after newest commit that earlier rounds trained on; empty for the first round
+     * @param afterTime time of that commit, in seconds since 1970
      */
     record Inputs(String head, String model, String modelHash, String settings, String after, long afterTime) {
         static Inputs read(JsonNode node) {
@@ -66,7 +66,7 @@ final class TuneRound {
         return isDone(TuneStep.QUANTIZE);
     }
 
-    /** What a step recorded besides its time. */
+    /** The results that a step recorded, without its duration. */
     JsonNode facts(TuneStep step) {
         return node.path("steps").path(step.label());
     }
@@ -90,8 +90,8 @@ final class TuneRound {
         String expected = facts(step).path("sha256").asString("");
         String actual = Files.isRegularFile(file) ? Hashes.sha256(file) : "none";
         if (!actual.equals(expected)) {
-            throw new TrainException(file + ": is not what the step " + step.label() + " wrote: expected SHA-256 "
-                    + expected + ", got " + actual + "; remove " + folder + " to begin again");
+            throw new TrainException(file + ": has changed since step " + step.label() + ": expected SHA-256 "
+                    + expected + ", got " + actual + "; remove " + folder + " to start again");
         }
         return file;
     }

@@ -30,7 +30,7 @@ public final class TuneState {
         this.root = root;
     }
 
-    /** That of a folder; nothing is written yet where it is new. */
+    /** Opens the state of a folder. Does not write a new folder's state yet. */
     static TuneState open(Path folder) {
         Path file = folder.resolve(FILE);
         if (!Files.exists(file)) {
@@ -53,7 +53,10 @@ public final class TuneState {
         }
     }
 
-    /** The model file that a folder's last whole round made; empty where the folder is none of tune's, or has none yet. */
+    /**
+     * Returns the model file of a folder's last complete round; empty if the folder has no state file or no complete
+     * round.
+     */
     public static Optional<Path> modelOf(Path folder) {
         if (!Files.isRegularFile(folder.resolve(FILE))) {
             return Optional.empty();
@@ -72,8 +75,8 @@ public final class TuneState {
                     .sorted()
                     .findFirst();
             if (foreign.isPresent()) {
-                throw new TrainException(folder + ": has no " + FILE + ", but other things, such as " + foreign.get()
-                        + "; name another folder with --output");
+                throw new TrainException(folder + ": has no " + FILE + ", but other files such as " + foreign.get()
+                        + "; choose another folder with --output");
             }
         } catch (IOException failure) {
             throw new TrainException(folder + ": cannot be read: " + failure, failure);
@@ -84,7 +87,7 @@ public final class TuneState {
         return (ArrayNode) root.path("rounds");
     }
 
-    /** The newest round, whole or not. */
+    /** The newest round, complete or not. */
     Optional<TuneRound> last() {
         return rounds().isEmpty() ? Optional.empty() : Optional.of(round(rounds().size() - 1));
     }
@@ -94,9 +97,9 @@ public final class TuneState {
     }
 
     /**
-     * A round more.
+     * Starts a new round.
      *
-     * @param tokensPerSecond as measured; what is planned from it must not change when the round is continued
+     * @param tokensPerSecond measured throughput, recorded so that the plan does not change when the round is continued
      */
     TuneRound begin(TuneRound.Inputs inputs, double tokensPerSecond) {
         ObjectNode node = rounds().addObject().put("number", rounds().size());
@@ -106,13 +109,13 @@ public final class TuneState {
         return round(rounds().size() - 1);
     }
 
-    /** Takes the last round back, since nothing came of it. */
+    /** Discards the last round, which has no result. */
     void discard() {
         rounds().remove(rounds().size() - 1);
         save();
     }
 
-    /** This is the model of the folder as soon as the step that wrote it is done: both are one write. */
+    /** Records the model file of the folder. The step that wrote it is recorded in the same write. */
     void publish(Path model) {
         root.put("model", folder.relativize(model).toString());
     }

@@ -2,7 +2,7 @@ package dev.starforge.train.tune;
 
 import java.util.Locale;
 
-/** What a tune does, in this order; each step reads only what those before it wrote. */
+/** The steps of {@link Tune} in order. Each step reads only the output of earlier steps. */
 public enum TuneStep {
     DATASET,
     TRAIN,
@@ -10,7 +10,7 @@ public enum TuneStep {
     MERGE,
     QUANTIZE;
 
-    /** As people and the state file name it. */
+    /** The name in messages and in the state file. */
     public String label() {
         return name().toLowerCase(Locale.ROOT);
     }

@@ -37,7 +37,7 @@ import java.util.Optional;
 import java.util.function.DoubleSupplier;
 import tools.jackson.databind.node.ObjectNode;
 
-/** Runs the steps of a round that are not done yet; see {@link Tune}. */
+/** Runs the unfinished steps of a round; see {@link Tune}. */
 final class TuneSteps {
     private static final String ADAPTER = "adapter_model.safetensors";
     private static final String MERGED = "merged.gguf";
@@ -72,7 +72,7 @@ final class TuneSteps {
         this.events = setup.events();
     }
 
-    /** Does what is left to do, and says how the round ended. */
+    /** Runs the unfinished steps and returns how the round ended. */
     Tune.End run() throws IOException {
         for (TuneStep step : TuneStep.values()) {
             if (round.isDone(step)) {
@@ -127,7 +127,7 @@ final class TuneSteps {
                     "summary",
                     String.format(
                             Locale.ROOT,
-                            "%,d commits, %s tokens to train on; held out: %s",
+                            "%,d commits, %s training tokens; held out: %s",
                             dataset.commits(),
                             CountFormat.text(tokens),
                             heldOut(dataset)
@@ -186,7 +186,7 @@ final class TuneSteps {
         }
     }
 
-    /** The settings of the training, now that the data is known; none where there is nothing to learn, or nobody wants to. */
+    /** Settings of the training, computed from the dataset; empty if there is no training data or the user declines. */
     private Optional<RunConfig> planned(ObjectNode facts) {
         try (Dataset dataset = Dataset.open(setup.data())) {
             boolean later = !round.inputs().after().isEmpty();
@@ -241,7 +241,7 @@ final class TuneSteps {
         try (Dataset dataset = Dataset.open(setup.data())) {
             Optional<Split> split = heldOut(dataset);
             if (split.isEmpty()) {
-                facts.put("summary", "nothing is held out: the history is too short to measure anything");
+                facts.put("summary", "nothing is held out: the history is too short to evaluate on");
                 measured = Jackson.object();
             } else {
                 measured = evaluate(dataset, split.get());
@@ -311,7 +311,7 @@ final class TuneSteps {
         return merged;
     }
 
-    /** Under a name that stays, so that editors and scripts need not learn a new one after every round. */
+    /** Writes the quantized model. Its file name is the same in every round, so editors and scripts need no change. */
     private Path quantize(ObjectNode facts) throws IOException {
         Path merged = round.output(TuneStep.MERGE);
         Path quantized = setup.output().resolve("quantized.gguf");
@@ -342,12 +342,12 @@ final class TuneSteps {
         return (repository + "-tuned").replaceAll("[^A-Za-z0-9._-]", "-");
     }
 
-    /** Whether a run in a folder has done something that can be resumed. */
+    /** Returns true if the run in a folder has started and can be resumed. */
     static boolean hasBegun(Path run) {
         return Files.exists(run.resolve("metrics.jsonl"));
     }
 
-    /** What a round measured; nothing where nothing was held out, or the round did not come that far. */
+    /** The metrics of a round; empty if nothing was held out or the round did not reach the evaluation. */
     static Optional<ObjectNode> evaluation(TuneRound round) {
         if (!round.isDone(TuneStep.EVALUATE)) {
             return Optional.empty();

@@ -18,12 +18,12 @@ import java.util.function.Function;
 import java.util.stream.Stream;
 
 /**
- * A model argument as all commands accept it: a run, one of its checkpoints, an adapter, a model folder or a GGUF file, resolved to the
- * weights to load and the adapter to put on them.
+ * A model argument as all commands accept it: a run, one of its checkpoints, an adapter, a model folder or a GGUF file,
+ * resolved to the weights to load and the adapter to apply to them.
  *
  * @param model a model folder or a GGUF file
- * @param adapter a folder with an adapter, where there is one
- * @param route how it was found, for a person; empty where the model is what was named
+ * @param adapter folder of the adapter, if there is one
+ * @param route how the model was found, for messages; empty if the argument is the model itself
  */
 public record TunedModel(Path model, Optional<Path> adapter, String route) {
     private static final String EXPECTED =
@@ -32,8 +32,8 @@ public record TunedModel(Path model, Optional<Path> adapter, String route) {
     /**
      * Resolves a path.
      *
-     * @param base what to put an adapter on; where it is empty, what the adapter names
-     * @param named where the model of a name is; throws a {@link ModelException} where it is nowhere
+     * @param base base model for an adapter; if empty, the base in the adapter's config
+     * @param named finds the model with a name; throws a {@link ModelException} if there is none
      */
     public static TunedModel of(Path place, Optional<String> base, Function<String, Path> named) {
         if (!Files.isDirectory(place)) {
@@ -58,13 +58,13 @@ public record TunedModel(Path model, Optional<Path> adapter, String route) {
                     + " --resume` resumes it");
         }
         if (Files.exists(place.resolve("manifest.json"))) {
-            throw new TrainException(
-                    place + ": is a dataset, not a model; `starforge train --dataset " + place + "` trains one on it");
+            throw new TrainException(place
+                    + ": is a dataset, not a model; train a model with `starforge train --dataset " + place + "`");
         }
         throw new ModelException(place, EXPECTED);
     }
 
-    /** The model on a device, with its adapter. */
+    /** Loads the model with its adapter. */
     public Model load(ModelFiles files, Scope weights, Precision precision) {
         if (adapter.isEmpty()) {
             return files.load(weights, precision);
@@ -74,20 +74,24 @@ public record TunedModel(Path model, Optional<Path> adapter, String route) {
         }
     }
 
-    /** A model to put an adapter on, or to train: what was named, or the best state of a run that trained every weight. */
+    /**
+     * A complete model to train or to apply an adapter to: the path itself, or the best checkpoint of a run that
+     * trained all weights.
+     */
     public static Path whole(Path place) {
         Path found = Files.isDirectory(place) ? Checkpoints.resolve(place) : place;
         if (isAdapter(found)) {
-            throw new TrainException(place + ": is an adapter, so nothing can be put on it; `starforge merge " + place
-                    + " --out MODEL` makes a model of it");
+            throw new TrainException(
+                    place + ": is an adapter, but a complete model is needed; create one with `starforge merge " + place
+                            + " --out MODEL`");
         }
         return found;
     }
 
     /**
-     * The adapter that a run, a checkpoint or a folder holds.
+     * The adapter of a run, a checkpoint or a folder.
      *
-     * @param instead the command for a whole model
+     * @param instead the command to suggest for a complete model
      */
     public static Path adapterOf(Path place, String instead) {
         Path found = Checkpoints.resolve(place);
@@ -97,16 +101,14 @@ public record TunedModel(Path model, Optional<Path> adapter, String route) {
         boolean whole = Files.isRegularFile(found.resolve("config.json"));
         throw new TrainException(place
                 + (whole
-                        ? ": every weight of this one was trained or merged, so it has no adapter and needs no base; "
-                                + instead
-                        : ": there is no adapter here: expected " + LoraAdapter.CONFIG + " and "
-                                + LoraAdapter.WEIGHTS));
+                        ? ": is a complete model without an adapter, so it needs no base; " + instead
+                        : ": has no adapter: expected " + LoraAdapter.CONFIG + " and " + LoraAdapter.WEIGHTS));
     }
 
     /**
      * The base model of an adapter.
      *
-     * @param base as for {@link #of}
+     * @param base as in {@link #of}
      */
     public static Path baseOf(Path adapter, Optional<String> base, Function<String, Path> named) {
         if (base.isPresent()) {
@@ -114,13 +116,13 @@ public record TunedModel(Path model, Optional<Path> adapter, String route) {
         }
         String own = JsonConfig.read(adapter.resolve(LoraAdapter.CONFIG)).string("base_model_name_or_path");
         if (own.equals(ScratchModel.NAME)) {
-            // a checkpoint is in its run, as is the new model that the run began with
+            // the folder of a run contains its checkpoints and, for a new model, its base
             return adapter.toAbsolutePath().normalize().resolveSibling("base");
         }
         try {
             return whole(named.apply(own));
         } catch (ModelException missing) {
-            throw new TrainException(adapter + ": its base was not found: " + missing.getMessage(), missing);
+            throw new TrainException(adapter + ": base model not found: " + missing.getMessage(), missing);
         }
     }
 

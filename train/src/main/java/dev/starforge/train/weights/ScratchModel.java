@@ -79,18 +79,19 @@ public final class ScratchModel {
     /**
      * A new model that is not written yet.
      *
-     * @param tokenizerFile writes the tokenizer under a name
+     * @param tokenizerFile writes the tokenizer to a path
      */
     public record Draft(ModelSpec blueprint, Tokenizer tokenizer, Consumer<Path> tokenizerFile) {}
 
-    /** What the new model will be: its tokenizer is read, or trained on the texts, and its sizes follow from the settings. */
+    /** Plans the new model: reads or trains its tokenizer and derives its sizes from the settings. */
     public static Draft draft(RunConfig config) {
-        json(config, config.get(Keys.VOCABULARY)); // wrong sizes are said before a tokenizer is trained
+        json(config, config.get(Keys.VOCABULARY)); // rejects wrong sizes before training a tokenizer
         if (!config.get(Keys.DATASET).isEmpty()) {
             Path own = Path.of(config.get(Keys.DATASET)).resolve("tokenizer.json");
             if (!Files.isRegularFile(own)) {
                 throw config.wrong(
-                        Keys.DATASET, "a new model needs the dataset's tokenizer, and it has no tokenizer.json");
+                        Keys.DATASET,
+                        "a new model needs the dataset's tokenizer, but the dataset has no tokenizer.json");
             }
             return draft(config, Tokenizer.read(own), file -> copy(own, file));
         }
@@ -122,7 +123,7 @@ public final class ScratchModel {
         }
     }
 
-    /** The folder of the new model; made if it is not there yet, and all of it or nothing. */
+    /** Returns the folder of the new model. Creates it atomically if it does not exist. */
     public static Path prepare(RunConfig config, Draft draft, Device device) {
         Path run = Path.of(config.get(Keys.OUTPUT));
         Path base = run.resolve(RunFolder.BASE);
@@ -148,7 +149,7 @@ public final class ScratchModel {
         return base;
     }
 
-    /** What the new model will be like, with a vocabulary as large as it may become. */
+    /** The spec of the new model, with the largest possible vocabulary. */
     public static ModelSpec blueprint(RunConfig config) {
         return ModelSpec.of("scratch/config.json", json(config, config.get(Keys.VOCABULARY)));
     }
@@ -172,7 +173,7 @@ public final class ScratchModel {
         return texts;
     }
 
-    /** The config of a new model, whose vocabulary is known by then. */
+    /** The config of the new model, with its final vocabulary size. */
     static String json(RunConfig config, int vocabulary) {
         int width = config.get(Keys.HIDDEN);
         int heads = config.get(Keys.HEADS);
@@ -180,7 +181,8 @@ public final class ScratchModel {
         if (width % heads != 0 || width / heads % 2 != 0 || heads % kv != 0) {
             throw config.wrong(
                     Keys.HEADS,
-                    "expected a divisor of the width " + width + " that leaves even heads, and a multiple of " + kv);
+                    "expected a divisor of the hidden size " + width
+                            + " that gives an even head dim, and a multiple of " + kv);
         }
         int inner = config.get(Keys.INNER) == 0 ? 4 * width : config.get(Keys.INNER);
         return String.format(

@@ -36,19 +36,22 @@ import java.util.TreeSet;
 import java.util.function.Consumer;
 
 /**
- * A model and what of it is trained: an adapter, or everything. How the frozen weights are kept is the loader's business;
- * nothing after loading asks.
+ * A model and its trained parameters: an adapter, or all weights. The precision of frozen weights matters only to the
+ * loader.
  */
 public sealed interface TrainableModel extends AutoCloseable {
     /** The scope of the weights. */
     Scope scope();
 
-    /** Bytes of the weights, as taken from the device. */
+    /** Bytes of the weights reserved on the device. */
     default long weightBytes() {
         return scope().reservedBytes();
     }
 
-    /** What the settings ask to be trained: an adapter, new or one to continue from, or the whole model. */
+    /**
+     * Loads the model with the trained parameters that the settings select: a new adapter, one to continue from, or all
+     * weights.
+     */
     static TrainableModel of(
             RunConfig config,
             ModelFiles files,
@@ -72,7 +75,7 @@ public sealed interface TrainableModel extends AutoCloseable {
         return lora;
     }
 
-    /** The adapter that the settings ask for. */
+    /** The adapter config of the settings. */
     static LoraConfig lora(RunConfig config, String architecture) {
         List<String> targets = config.get(Keys.TARGETS);
         boolean automatic = targets.equals(List.of("auto"));
@@ -90,22 +93,22 @@ public sealed interface TrainableModel extends AutoCloseable {
 
     Map<String, Tensor> parameters();
 
-    /** Writes the parameters in the form others read: an adapter of PEFT, or a model folder of HF. */
+    /** Saves the parameters in a common format: a PEFT adapter, or a HF model folder. */
     void save(Path folder);
 
-    /** Takes the parameters from such a folder. */
+    /** Restores the parameters from a saved folder. */
     void restore(Path folder);
 
     @Override
     void close();
 
-    /** What a model's files say of it, once every tensor it needs has been found there in its shape. No weights are read. */
+    /** Checks the names and shapes of all tensors in a model's files and returns its properties. Reads no weights. */
     static Model.ModelInfo shapes(ModelFiles files, Device device) {
         Scope shapes = new NullOps(device, Precision.FLOAT32, Fallback.QUIET).scope();
         return files.load(shapes, Precision.FLOAT32).info();
     }
 
-    /** Puts bytes of a file's tensor on the device, piece by piece. */
+    /** Copies a tensor's bytes from a file to the device in chunks. */
     private static void fill(Safetensors file, String name, Tensor tensor, Device device) {
         SafetensorsFile.SafetensorsTensor stored = file.tensor(name);
         if (!stored.shape().equals(tensor.shape())
@@ -124,13 +127,13 @@ public sealed interface TrainableModel extends AutoCloseable {
         }
     }
 
-    /** Reads tensors of these names from one file, which must have no others. */
+    /** Restores named tensors from one file, which must not contain others. */
     static void restore(Path path, String prefix, Map<String, Tensor> tensors, Device device) {
         try (SafetensorsFile file = SafetensorsFile.open(path)) {
             Set<String> unused = new TreeSet<>(file.tensors().keySet());
             tensors.keySet().forEach(name -> unused.remove(prefix + name));
             if (!unused.isEmpty()) {
-                throw new TrainException(path + ": the settings leave no place for "
+                throw new TrainException(path + ": with these settings the model has no "
                         + String.join(", ", unused.stream().limit(4).toList()));
             }
             tensors.forEach((name, tensor) -> fill(file, prefix + name, tensor, device));
@@ -143,7 +146,7 @@ public sealed interface TrainableModel extends AutoCloseable {
             implements TrainableModel {
         private static final String PREFIX = "base_model.model.";
 
-        /** A new adapter on the base that the settings name. */
+        /** Loads the base of the settings with a new adapter. */
         public static Lora load(RunConfig config, ModelFiles files, Device device, Precision precision) {
             return load(
                     files,
@@ -201,7 +204,7 @@ public sealed interface TrainableModel extends AutoCloseable {
             if (!expected.equals(actual)) {
                 throw new TrainException(stored.path() + ": " + key
                         + (key.endsWith("_pattern")
-                                ? ": is set; an adapter to go on from has one rank and one alpha"
+                                ? ": is set; an adapter to continue from has one rank and one alpha"
                                 : ": expected " + expected + " as in the settings, got " + actual));
             }
         }
@@ -218,7 +221,7 @@ public sealed interface TrainableModel extends AutoCloseable {
 
         public static void requireFolder(Path base) {
             if (!Files.isDirectory(base)) {
-                throw new TrainException(base + ": every weight can be trained of a folder with safetensors only; "
+                throw new TrainException(base + ": training all weights requires a folder with safetensors; "
                         + "set quantization.lora_enabled to train an adapter");
             }
         }
@@ -242,7 +245,7 @@ public sealed interface TrainableModel extends AutoCloseable {
             return parameters;
         }
 
-        /** Every tensor under its name in the files, those of a stack as views of it. */
+        /** All tensors under their names in the files; experts of a stack are views. */
         private Map<String, Tensor> named() {
             Map<String, Tensor> named = new LinkedHashMap<>();
             for (Parameter part : parts) {

@@ -115,7 +115,7 @@ final class RunFolderTest {
         RunConfig config = config();
         assertThatThrownBy(() -> RunFolder.claim(config, true))
                 .isInstanceOf(ConfigException.class)
-                .hasMessageContaining("there is no run to resume; begin one without --resume");
+                .hasMessageContaining("no run to resume; start one without --resume");
         assertThat(run).doesNotExist();
     }
 

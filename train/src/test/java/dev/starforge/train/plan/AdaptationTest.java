@@ -84,7 +84,7 @@ final class AdaptationTest {
                         () -> fixed(machine("cuda", 8, 7.3, DType.F32, DType.F16), "optimization.mixed_precision=bf16"))
                 .isInstanceOf(ConfigException.class)
                 .hasMessageContaining(
-                        "key optimization.mixed_precision: bf16: cuda computes in F32, F16; auto takes the fastest");
+                        "key optimization.mixed_precision: bf16: cuda computes in F32, F16; auto selects the fastest");
     }
 
     /** A number is obeyed; what nobody set takes what there is room for, and a step keeps its sequences. */
@@ -113,7 +113,7 @@ final class AdaptationTest {
         assertThat(context).isBetween(128, 1024);
         assertThat(adapted.config().show("optimization.batch_size")).isEqualTo("1");
         assertThat(rowsOf(adapted, "model.context_window"))
-                .matches("auto -> " + context + ": plan \\d\\.\\d\\d GiB of \\d\\.\\d\\d GiB that may be used");
+                .matches("auto -> " + context + ": plan \\d\\.\\d\\d GiB of \\d\\.\\d\\d GiB available");
     }
 
     @Test
@@ -151,7 +151,7 @@ final class AdaptationTest {
         Adaptation metal = adapt(machine("metal", 32, 21, DType.BF16, DType.F16, DType.F32));
         assertThat(metal.config().quantization()).isEqualTo(new Quantization.Int8(128));
         assertThat(rowsOf(metal, "quantization.load_in_4bit"))
-                .isEqualTo("true -> false: on Metal load_in_4bit means int8 groups; see quantization.metal_storage");
+                .isEqualTo("true -> false: on Metal load_in_4bit selects int8 groups; see quantization.metal_storage");
         assertThat(rowsOf(metal, "optimization.gradient_checkpointing"))
                 .isEqualTo("auto -> true: memory is shared with the system");
         assertThat(metal.config().show("optimization.gradient_checkpointing")).isEqualTo("true");
@@ -172,16 +172,16 @@ final class AdaptationTest {
     void quantizationGivesWayOnlyWhereNobodyAskedForIt() {
         MachineFacts machine = machine("cpu", 32, 28, DType.F32, DType.BF16);
         assertThat(rowsOf(fixed(machine), "quantization.load_in_4bit"))
-                .isEqualTo("true -> true: the matrices of the blocks are nf4-double, other ones bf16");
+                .isEqualTo("true -> true: the matrices of the blocks are nf4-double, other weights bf16");
         assertThat(rowsOf(fixed(machine, "quantization.load_in_8bit=true"), "quantization.load_in_4bit"))
-                .isEqualTo("true -> false: load_in_8bit goes before it");
+                .isEqualTo("true -> false: load_in_8bit overrides it");
         assertThat(rowsOf(fixed(machine, "quantization.lora_enabled=false"), "quantization.load_in_4bit"))
-                .isEqualTo("true -> false: every weight is trained, in float32");
+                .isEqualTo("true -> false: all weights are trained in float32");
         for (String key : List.of("load_in_4bit", "load_in_8bit")) {
             for (String whole : List.of("quantization.lora_enabled=false", "model.pretrained_model=scratch")) {
                 assertThatThrownBy(() -> fixed(machine, whole, "quantization." + key + "=true"))
                         .isInstanceOf(ConfigException.class)
-                        .hasMessageContaining("key quantization." + key + ": true: every weight is trained")
+                        .hasMessageContaining("key quantization." + key + ": true: all weights are trained")
                         .hasMessageContaining("set it to false");
             }
         }
@@ -257,7 +257,7 @@ final class AdaptationTest {
         assertThatThrownBy(() -> adapt(machine("cuda", 2, 1.8, DType.F16, DType.F32)))
                 .isInstanceOf(TrainException.class)
                 .hasMessageContaining("one sequence of 128 tokens needs")
-                .hasMessageContaining("a device with more memory would do");
+                .hasMessageContaining("a device with more memory");
     }
 
     @Test

@@ -57,7 +57,7 @@ final class PreflightTest {
         Preflight.Finding disk = found(small, "disk");
         assertThat(disk.level()).isEqualTo(Preflight.Level.NOT_READY);
         assertThatThrownBy(small::require).isInstanceOf(TrainException.class).hasMessage(disk.text());
-        assertThat(disk.text()).startsWith("1 MiB free at ").contains("MiB needed at least");
+        assertThat(disk.text()).startsWith("1 MiB free at ").contains("MiB required");
         assertThat(folder.resolve("run")).doesNotExist();
         Preflight enough = preflight(config, 8L << 30, 64L << 30);
         assertThat(found(enough, "disk").level()).isEqualTo(Preflight.Level.READY);
@@ -78,7 +78,7 @@ final class PreflightTest {
         assertThatThrownBy(preflight::require)
                 .isInstanceOf(TrainException.class)
                 .hasMessage(found(preflight, "memory").text())
-                .hasMessageContaining("MiB may be used");
+                .hasMessageContaining("MiB are available");
         assertThat(folder.resolve("run")).doesNotExist();
     }
 }

@@ -192,7 +192,7 @@ final class RunEvaluationTest {
         assertThatThrownBy(() -> Runs.run(config, false))
                 .isInstanceOf(ConfigException.class)
                 .hasMessageContaining("model.context_window")
-                .hasMessageContaining("nothing is left to train on: 2 of 2 documents are longer");
+                .hasMessageContaining("no training data is left: 2 of 2 documents are longer");
         assertThat(folder.resolve("run")).doesNotExist();
     }
 }

@@ -255,7 +255,7 @@ final class TrainRunTest {
         run(config("training.max_steps=4"), false);
         assertThatThrownBy(() -> run(config("training.max_steps=4"), false))
                 .isInstanceOf(ConfigException.class)
-                .hasMessageContaining("there is a run already");
+                .hasMessageContaining("a run already exists");
         assertThatThrownBy(() -> run(config("training.max_steps=4", "training.seed=1"), true))
                 .isInstanceOf(ConfigException.class)
                 .hasMessageContaining("training.seed")
@@ -309,7 +309,7 @@ final class TrainRunTest {
                 .hasMessageContaining("use_rslora: expected true");
         assertThatThrownBy(() -> run(config(from, to, "quantization.lora_target_modules=[q_proj]"), false))
                 .isInstanceOf(TrainException.class)
-                .hasMessageContaining("the settings leave no place for base_model.model.");
+                .hasMessageContaining("the model has no base_model.model.");
         assertThat(run(config(from, to, "training.max_steps=1"), false).steps).hasSize(1);
     }
 
