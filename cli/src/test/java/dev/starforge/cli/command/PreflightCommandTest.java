@@ -83,7 +83,7 @@ final class PreflightCommandTest {
     void whatIsBrokenIsRefusedByBothAlike() throws IOException {
         Path run = folder.resolve("run");
         refusedByBoth("model not found", "model.pretrained_model=nobody/nothing");
-        refusedByBoth("the file does not exist", "data.train=\"" + folder.resolve("none.jsonl") + "\"");
+        refusedByBoth("does not exist", "data.train=\"" + folder.resolve("none.jsonl") + "\"");
         Path misspelt = Files.writeString(folder.resolve("misspelt.jsonl"), "{\"text\": \"a\"}\n{\"txt\": 1}\n");
         refusedByBoth(misspelt + ": line 2: expected ", "data.train=\"" + misspelt + "\"");
         refusedByBoth("nothing to train on", "data.train=\"\"");

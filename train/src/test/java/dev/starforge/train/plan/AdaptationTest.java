@@ -210,7 +210,7 @@ final class AdaptationTest {
                 if (block) {
                     assertThat(rowsOf(adapted, "quantization.load_in_4bit"))
                             .startsWith("true -> false: the base is quantized already (Q4_K")
-                            .endsWith("it is trained on as it is stored");
+                            .endsWith("the stored weights are used as they are");
                     assertThatThrownBy(() -> Adaptation.of(
                                     config.set(List.of("quantization.load_in_4bit=true")), machine, blueprint, like))
                             .isInstanceOf(ConfigException.class)
