@@ -160,7 +160,7 @@ final class AdapterTableTest {
     @ParameterizedTest
     @CsvSource({"starcoder2, F32", "llama3, F32", "qwen3_moe, F32", "qwen2_moe, F32", "starcoder2, BF16", "mixtral, F16"
     })
-    void aMixedBatchEqualsItsSequencesAlone(String name, DType type) throws IOException {
+    void mixedBatchMatchesSeparateSequences(String name, DType type) throws IOException {
         Precision precision = type == DType.F32 ? Precision.FLOAT32 : Precision.of(type);
         try (Served served = new Served(name, precision, targets(name))) {
             int trained = served.table.load("trained", served.trained()).index();
@@ -189,7 +189,7 @@ final class AdapterTableTest {
     /** A row of the base has the bits of a model that was loaded without a table. */
     @ParameterizedTest
     @CsvSource({"starcoder2", "llama3", "qwen3_moe"})
-    void theBaseIsTheModelWithoutATable(String name) throws IOException {
+    void baseRowsMatchModelWithoutAdapterTable(String name) throws IOException {
         try (Served served = new Served(name, Precision.FLOAT32, targets(name));
                 Scope weights = new Scope(served.device);
                 Scope step = new Scope(served.device);
@@ -228,7 +228,7 @@ final class AdapterTableTest {
         "qwen3, qwen3",
         "qwen3_moe, qwen3_moe"
     })
-    void anAdapterIsTheOneThatPeftComputes(String name, String architecture) {
+    void matchesPeftLogits(String name, String architecture) {
         try (Served served = new Served(name, rotary(name), LoraConfig.automatic(architecture));
                 SafetensorsFile expected = SafetensorsFile.open(served.golden.resolve("expected.safetensors"))) {
             int adapter = served.table.load("trained", served.trained()).index();
@@ -242,7 +242,7 @@ final class AdapterTableTest {
     /** Experts included: of drawn adapters what a model gives that was loaded with it alone, by other products. */
     @ParameterizedTest
     @CsvSource({"qwen3_moe, 1", "qwen3_moe, 8", "mixtral, 3", "llama3, 2"})
-    void anAdapterIsWhatAModelGivesThatWasLoadedWithIt(String name, int rank) throws IOException {
+    void matchesModelLoadedWithAdapter(String name, int rank) throws IOException {
         try (Served served = new Served(name, Precision.FLOAT32, targets(name));
                 Scope weights = new Scope(served.device);
                 Scope step = new Scope(served.device);
@@ -265,7 +265,7 @@ final class AdapterTableTest {
     }
 
     @Test
-    void theExpansionsGiveTheSame() throws IOException {
+    void expansionsMatchKernels() throws IOException {
         try (Served served = new Served("qwen3_moe", Precision.FLOAT32, targets("qwen3_moe"))) {
             int adapter = served.table
                     .load("drawn", drawn(served, 1, 4, false, targets("qwen3_moe")))
@@ -282,7 +282,7 @@ final class AdapterTableTest {
     }
 
     @Test
-    void adaptersComeAndGo() throws IOException {
+    void loadsAndUnloadsAdapters() throws IOException {
         try (Served served = new Served("llama3", Precision.FLOAT32, targets("llama3"))) {
             AdapterTable table = served.table;
             Path other = drawn(served, 11, 8, false, targets("llama3"));
@@ -314,7 +314,7 @@ final class AdapterTableTest {
 
     /** As a server decodes: one step for all batches, whoever has which adapter, and adapters that came after it was recorded. */
     @Test
-    void aRecordedStepReadsIndexAndTableAnew() throws IOException {
+    void capturedStepRereadsIndexAndTable() throws IOException {
         try (Served served = new Served("llama3", Precision.FLOAT32, targets("llama3"));
                 Scope session = new Scope(served.device);
                 Scope step = new Scope(served.device)) {
@@ -370,7 +370,7 @@ final class AdapterTableTest {
     }
 
     @Test
-    void aHashIsOfTheContent() throws IOException {
+    void hashDependsOnContent() throws IOException {
         try (Served served = new Served("llama3", Precision.FLOAT32, targets("llama3"))) {
             Path one = drawn(served, 21, 2, false, ATTENTION);
             Path copy = Files.createDirectories(folder.resolve("copy"));
@@ -406,7 +406,7 @@ final class AdapterTableTest {
     }
 
     @Test
-    void whatDoesNotFitIsRefusedAndLeavesNoTrace() throws IOException {
+    void rejectsAdaptersThatDoNotFitAndReleasesMemory() throws IOException {
         try (Served served = new Served("llama3", Precision.FLOAT32, ATTENTION)) {
             Path plain = drawn(served, 31, 8, false, ATTENTION);
             int index = served.table.load("plain", plain).index();
@@ -444,7 +444,7 @@ final class AdapterTableTest {
     }
 
     @Test
-    void aPlanNamesProjectionsThatTakeAnAdapterByToken() {
+    void planListsProjectionsWithPerTokenAdapters() {
         for (String target : List.of("lm_head", "kv_b_proj")) {
             assertThatThrownBy(() -> new AdapterTable.Capacity(2, 4, List.of("q_proj", target), true))
                     .isInstanceOf(ShapeException.class)
@@ -460,7 +460,7 @@ final class AdapterTableTest {
 
     /** Blocks that run by themselves have no batch's adapters, and say so. */
     @Test
-    void opsOfNoBatchAreRefused() {
+    void rejectsOpsWithoutBatch() {
         try (Served served = new Served("llama3", Precision.FLOAT32, ATTENTION);
                 Scope step = new Scope(served.device)) {
             Ops ops = served.device.ops(step, Precision.FLOAT32, Fallback.FORBIDDEN);

@@ -30,7 +30,7 @@ final class AllocationTest {
 
     /** Vectors that the compiler has not yet reached are objects too, hence the tokens before. */
     @Test
-    void aTokenCostsFewObjectsAndNoBuffer() {
+    void decodingAllocatesFewObjectsAndNoBuffers() {
         try (TinyModel tiny = new TinyModel("llama3", "cpu", 2, Precision.FLOAT32);
                 Generator generator = new Generator(
                         tiny.model,

@@ -35,7 +35,8 @@ final class AppendAttentionTest {
         "2, 1, 20, 0, BF16, 1, -1",
         "2, 2, 20, 0, BF16, 0, 20",
     })
-    void sameBitsAsApart(int heads, int kvHeads, int position, int window, DType type, int tokens, int row) {
+    void matchesUnfusedKernelsBitwise(
+            int heads, int kvHeads, int position, int window, DType type, int tokens, int row) {
         List<HostTensor> apart = run(heads, kvHeads, position, window, type, tokens, row, true);
         assertThat(backend.launched()).doesNotContain(Kernel.APPEND_ATTENTION);
         List<HostTensor> together = run(heads, kvHeads, position, window, type, tokens, row, false);

@@ -70,14 +70,14 @@ class ArchitectureTest {
     }
 
     @Test
-    void everyModuleIsPlanned() {
+    void everyModuleHasDependencyRules() {
         Set<String> found = CLASSES.stream().map(ArchitectureTest::module).collect(toCollection(TreeSet::new));
         assertThat(found).isEqualTo(modules());
     }
 
     @ParameterizedTest
     @MethodSource("modules")
-    void usesOnlyTheModulesItMay(String module) {
+    void usesOnlyAllowedModules(String module) {
         List<String> others = new ArrayList<>(modules());
         others.remove(module);
         others.removeAll(MAY_USE.get(module));
@@ -92,7 +92,7 @@ class ArchitectureTest {
 
     @ParameterizedTest
     @MethodSource("modules")
-    void hasNoCycleOfPackages(String module) {
+    void hasNoPackageCycles(String module) {
         EvaluationResult result = slices().assignedFrom(new PackagesOf(module))
                 .should()
                 .beFreeOfCycles()
@@ -103,7 +103,7 @@ class ArchitectureTest {
 
     /** The pool holds no model: what loads one, or a backend, is a process of its own, which may fail without it. */
     @Test
-    void thePoolKnowsNoModel() {
+    void poolDoesNotDependOnModel() {
         noClasses()
                 .that()
                 .resideInAPackage(ROOT + "serve.pool..")
@@ -120,7 +120,7 @@ class ArchitectureTest {
 
     /** A descriptor may not ask for more than the plan, even if no class uses it. */
     @Test
-    void descriptorsFollowThePlan() throws IOException {
+    void moduleDescriptorsMatchRules() throws IOException {
         Set<String> seen = new TreeSet<>();
         for (URL url : Collections.list(getClass().getClassLoader().getResources("module-info.class"))) {
             ModuleDescriptor descriptor;
@@ -191,7 +191,7 @@ class ArchitectureTest {
     }
 
     @Test
-    void nothingLogs() {
+    void nothingUsesLoggingFrameworks() {
         noClasses()
                 .should()
                 .dependOnClassesThat(resideInAnyPackage(

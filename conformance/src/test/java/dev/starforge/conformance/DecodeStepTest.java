@@ -84,7 +84,7 @@ final class DecodeStepTest {
     }
 
     @Test
-    void isOneUploadOneReplayAndOneRead() {
+    void usesOneUploadOneReplayAndOneRead() {
         try (TinyModel tiny = new TinyModel("llama3", "cpu")) {
             CountingDevice device = new CountingDevice(tiny.device);
             try (Engine engine = new Engine(tiny.model, device, Precision.FLOAT32, Fallback.FORBIDDEN, 16)) {
@@ -122,7 +122,7 @@ final class DecodeStepTest {
 
     /** The blocks of a sequence that leaves while its step is computed are another's in the next one. */
     @Test
-    void aSequenceMayLeaveWhileItsStepIsComputed() {
+    void sequenceCanLeaveDuringItsStep() {
         try (TinyModel tiny = new TinyModel("llama3", "cpu");
                 Engine engine = new Engine(tiny.model, tiny.device, Precision.FLOAT32, Fallback.FORBIDDEN, 3);
                 Engine alone = new Engine(tiny.model, tiny.device, Precision.FLOAT32, Fallback.FORBIDDEN, 3)) {
@@ -147,7 +147,7 @@ final class DecodeStepTest {
 
     /** What a step chooses is what the host's sampler draws from the logits of the same step. */
     @Test
-    void choosesWhatTheHostWould() {
+    void samplesSameTokensAsHost() {
         try (TinyModel tiny = new TinyModel("starcoder2", "cpu");
                 Engine chooses = new Engine(tiny.model, tiny.device, Precision.FLOAT32, Fallback.FORBIDDEN, 16);
                 Engine tells = new Engine(tiny.model, tiny.device, Precision.FLOAT32, Fallback.FORBIDDEN, 16)) {
@@ -185,7 +185,7 @@ final class DecodeStepTest {
 
     /** On the kernels of a GPU: a step for four sequences serves three, two for two and one for one, with the tokens each has alone. */
     @Test
-    void sharedStepsHaveTheTokensOfEachAloneOnGpuKernels() {
+    void batchedStepsMatchSeparateSequencesOnGpuKernels() {
         try (Device device = new EmulatedBackend().open(new DeviceOptions(0, 0, Path.of("target", "kernels")));
                 Scope weights = new Scope(device);
                 ModelFiles files = ModelFiles.open(TinyModel.GOLDEN.resolve("llama3"))) {

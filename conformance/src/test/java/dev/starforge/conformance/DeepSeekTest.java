@@ -119,7 +119,7 @@ final class DeepSeekTest {
     /** Shares of two of four experts that nobody prefers are a quarter each, or, made to sum to one, a half. */
     @ParameterizedTest
     @ValueSource(booleans = {true, false})
-    void withExpertsThatAreAlikeItIsALlama(boolean normalized) throws IOException {
+    void matchesLlamaWithIdenticalExperts(boolean normalized) throws IOException {
         List<SafetensorsData> deepseek = shared();
         List<SafetensorsData> llama = new ArrayList<>(deepseek);
         String mlp = "model.layers.1.mlp.";

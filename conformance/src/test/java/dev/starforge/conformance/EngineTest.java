@@ -70,7 +70,7 @@ final class EngineTest {
 
     @ParameterizedTest
     @CsvSource({"starcoder2, F32", "llama3, F32", "qwen3_moe, F32", "deepseek_v2, F32", "starcoder2, BF16"})
-    void aRowAloneEqualsTheSameAmongMany(String name, DType type) {
+    void singleRowMatchesSameRowInBatch(String name, DType type) {
         Precision precision = Precision.of(type);
         int others = name.equals("starcoder2") ? 63 : 7;
         try (TinyModel tiny = new TinyModel(name, "cpu", 0, precision);
@@ -97,7 +97,7 @@ final class EngineTest {
     /** The step is recorded with eight sequences and serves fewer: the rest goes nowhere. */
     @ParameterizedTest
     @ValueSource(strings = {"starcoder2", "mixtral"})
-    void aStepRecordedForEightServesOneToEight(String name) {
+    void stepCapturedForEightRunsOneToEight(String name) {
         try (TinyModel tiny = new TinyModel(name, "cpu");
                 Engine engine = engine(tiny, 40)) {
             int[][] expected = new int[8][];
@@ -124,7 +124,7 @@ final class EngineTest {
     }
 
     @Test
-    void piecesOfAPromptEqualThePrompt() {
+    void chunkedPrefillMatchesWholePrompt() {
         try (TinyModel tiny = new TinyModel("llama3", "cpu");
                 Engine engine = engine(tiny, 16)) {
             int[] prompt = text(tiny, 3, 24);
@@ -146,7 +146,7 @@ final class EngineTest {
     }
 
     @Test
-    void aSharedPrefixIsNotComputedAgain() {
+    void sharedPrefixIsNotRecomputed() {
         try (TinyModel tiny = new TinyModel("starcoder2", "cpu");
                 Engine engine = engine(tiny, 16)) {
             int[] prompt = text(tiny, 5, 41);
@@ -167,7 +167,7 @@ final class EngineTest {
     }
 
     @Test
-    void aForkGoesOnInACopyAndACutTextGoesOnOtherwise() {
+    void forkContinuesInCopyAndTruncatedSequenceDiverges() {
         try (TinyModel tiny = new TinyModel("starcoder2", "cpu");
                 Engine engine = engine(tiny, 16)) {
             int[] prompt = text(tiny, 6, 21);
@@ -198,7 +198,7 @@ final class EngineTest {
     }
 
     @Test
-    void blocksThatOthersLeftGiveTheSameText() {
+    void reusedBlocksDoNotChangeResults() {
         try (TinyModel tiny = new TinyModel("starcoder2", "cpu");
                 Engine engine = engine(tiny, 4)) {
             int[] expected = alone(tiny, text(tiny, 7, 20), 20, Precision.FLOAT32);
@@ -220,7 +220,7 @@ final class EngineTest {
     }
 
     @Test
-    void aStepThatDoesNotFitChangesNothing() {
+    void stepThatDoesNotFitChangesNothing() {
         try (TinyModel tiny = new TinyModel("llama3", "cpu");
                 Engine engine = engine(tiny, 3)) {
             Engine.Sequence small = engine.open(text(tiny, 8, 16));
@@ -238,7 +238,7 @@ final class EngineTest {
     }
 
     @Test
-    void aWindowGivesBlocksBack() {
+    void slidingWindowReleasesBlocks() {
         try (TinyModel tiny = new TinyModel("starcoder2", "cpu");
                 Engine engine = engine(tiny, 12)) {
             int window = tiny.model.info().slidingWindow();
@@ -257,7 +257,7 @@ final class EngineTest {
 
     /** Its table is longer than the pool has blocks, since what the window left behind keeps its place. */
     @Test
-    void aTextWithAWindowOutgrowsThePool() {
+    void slidingWindowSequenceCanExceedPoolSize() {
         try (TinyModel tiny = new TinyModel("starcoder2", "cpu");
                 Engine engine = engine(tiny, 6)) {
             int[] ids = text(tiny, 11, 9 * Engine.BLOCK_SIZE);
@@ -273,7 +273,7 @@ final class EngineTest {
     }
 
     @Test
-    void twoEnginesOnOneDeviceHaveTheirOwnRecordings() {
+    void enginesOnOneDeviceHaveSeparateCaptures() {
         try (TinyModel tiny = new TinyModel("llama3", "cpu");
                 Engine one = engine(tiny, 8)) {
             int[][] expected = {
@@ -301,7 +301,7 @@ final class EngineTest {
     }
 
     @Test
-    void whatCannotBeAStepIsRefused() {
+    void rejectsInvalidSteps() {
         try (TinyModel tiny = new TinyModel("phi3-longrope", "cpu");
                 Engine engine = engine(tiny, 12)) {
             Engine.Sequence small = engine.open(text(tiny, 1, 8));
@@ -325,7 +325,7 @@ final class EngineTest {
 
     /** Whatever else would compute takes the memory that the tokens are to be read from. */
     @Test
-    void aStepThatWasBegunIsFinishedFirst() {
+    void startedStepMustFinishFirst() {
         try (TinyModel tiny = new TinyModel("llama3", "cpu");
                 Engine engine = engine(tiny, 8)) {
             RowSampling greedy = new RowSampling(SamplingParams.GREEDY, 0, Decoding.NO_HISTORY);
@@ -356,7 +356,7 @@ final class EngineTest {
 
     /** A step that does not fit was not begun. */
     @Test
-    void aStepMayBeginAfterOneThatDidNotFit() {
+    void stepCanBeginAfterOneThatDidNotFit() {
         try (TinyModel tiny = new TinyModel("llama3", "cpu");
                 Engine engine = engine(tiny, 1)) {
             RowSampling greedy = new RowSampling(SamplingParams.GREEDY, 0, Decoding.NO_HISTORY);

@@ -193,7 +193,7 @@ final class FusionPatternsTest {
 
     /** Whatever y holds: -0 and NaN, too. By the expansion all that is finite. */
     @Test
-    void rowsOfTheBaseKeepTheirBits() {
+    void rowsWithoutAdapterAreBitwiseUnchanged() {
         Op op = new Adapters.Lora();
         for (DType type : new DType[] {DType.F32, DType.F16, DType.BF16}) {
             HostTensor[] in = {

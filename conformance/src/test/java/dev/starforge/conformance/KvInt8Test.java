@@ -121,7 +121,7 @@ final class KvInt8Test {
     }
 
     @Test
-    void aForkThatCopiesABlockHasTheSameBits() {
+    void forkThatCopiesBlockIsBitwiseEqual() {
         try (TinyModel tiny = new TinyModel("llama3", "cpu");
                 Engine engine = engine(tiny, tiny.device, DType.I8)) {
             Engine.Sequence one = engine.open(3, 1, 4, 1, 5, 9, 2, 6);
@@ -136,7 +136,7 @@ final class KvInt8Test {
     }
 
     @Test
-    void aBlockTakesAByteForEachNumberAndTwoForEachHead() {
+    void blockHasOneBytePerValueAndTwoPerHead() {
         try (TinyModel tiny = new TinyModel("llama3", "cpu")) {
             var layers = tiny.model.info().kvCacheSpecs();
             long half = KvTensors.blockBytes(layers, 16, DType.F16);

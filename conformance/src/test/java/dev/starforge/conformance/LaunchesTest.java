@@ -141,7 +141,7 @@ final class LaunchesTest {
         "phi, 18, 8",
         "phi3, 16, 14",
     })
-    void aLayerIsFewerLaunches(String name, int apart, int fused) {
+    void fusionReducesLaunchesPerLayer(String name, int apart, int fused) {
         Set<Class<? extends Op>> off = Set.of(Layers.Linear.class, Layers.AddLayerNorm.class, Layers.AddRmsNorm.class);
         int before = launched(name, new Fallback(true, off, line -> {}), 1)
                 .getFirst()
@@ -154,7 +154,7 @@ final class LaunchesTest {
     /** No kernel is tried out and timed: what is launched, and in which geometry, is known from the first time on. */
     @ParameterizedTest
     @ValueSource(strings = {"llama3", "starcoder2", "mixtral"})
-    void theFirstTimeLaunchesWhatEveryLaterOneDoes(String name) {
+    void everyRunLaunchesTheSameKernels(String name) {
         List<List<String>> launched = launched(name, Fallback.FORBIDDEN, 3);
         assertThat(launched.getFirst()).isNotEmpty();
         assertThat(launched).containsOnly(launched.getFirst());

@@ -79,7 +79,7 @@ final class ModelInvariantsTest {
     }
 
     @Test
-    void aTextThatOutgrowsItsRotaryRegimeStartsOver() {
+    void sequenceRestartsWhenLongRopeScalingChanges() {
         try (TinyModel tiny = new TinyModel("phi3-longrope", "cpu");
                 Generator generator = new Generator(tiny.model, tiny.device, Precision.FLOAT32, Fallback.QUIET, 48)) {
             int[] ids = Arrays.copyOf(tiny.sequence(0), 36);
@@ -95,7 +95,7 @@ final class ModelInvariantsTest {
     }
 
     @Test
-    void sequencesOfTwoRegimesDoNotShareAStep() {
+    void sequencesWithDifferentRopeScalingDoNotShareSteps() {
         try (TinyModel tiny = new TinyModel("phi3-longrope", "cpu");
                 Scope session = new Scope(tiny.device)) {
             PagedKvCache cache = new PagedKvCache(tiny.model.info(), 8, DType.F32, session);
@@ -110,7 +110,7 @@ final class ModelInvariantsTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"reference", "cpu"})
-    void aRaggedBatchEqualsItsSequencesAlone(String backend) {
+    void raggedBatchMatchesSeparateSequences(String backend) {
         try (TinyModel tiny = new TinyModel("starcoder2", backend);
                 Scope session = new Scope(tiny.device)) {
             int[] a = tiny.sequence(0);
@@ -149,7 +149,7 @@ final class ModelInvariantsTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"reference", "cpu"})
-    void packedTrainingEqualsTheWeightedSumOfSeparate(String backend) {
+    void packedTrainingEqualsWeightedSumOfSeparate(String backend) {
         try (TinyModel tiny = new TinyModel("starcoder2", backend);
                 Trainer trainer = tiny.trainer(Checkpointing.OFF)) {
             List<TrainingExample> examples = tiny.examples();
@@ -172,7 +172,7 @@ final class ModelInvariantsTest {
 
     @ParameterizedTest
     @CsvSource({"starcoder2, reference", "starcoder2, cpu", "llama3, cpu", "deepseek_v2, cpu", "mixtral, cpu"})
-    void checkpointingChangesNoBit(String name, String backend) {
+    void checkpointingIsBitwiseEqual(String name, String backend) {
         List<Float> kept = trainingTrace(name, backend, 0, Checkpointing.OFF, 4);
         assertThat(trainingTrace(name, backend, 0, Checkpointing.SELECTIVE, 4)).isEqualTo(kept);
         assertThat(trainingTrace(name, backend, 0, Checkpointing.FULL, 4)).isEqualTo(kept);
@@ -180,7 +180,7 @@ final class ModelInvariantsTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"starcoder2", "llama3"})
-    void threadsChangeNoBit(String name) {
+    void threadCountIsBitwiseEqual(String name) {
         assertThat(trainingTrace(name, "cpu", 2, Checkpointing.OFF, 4))
                 .isEqualTo(trainingTrace(name, "cpu", 1, Checkpointing.OFF, 4));
     }
@@ -221,7 +221,7 @@ final class ModelInvariantsTest {
 
     @ParameterizedTest
     @MethodSource("fusedOps")
-    void switchingAKernelOffLeavesResultsUnchanged(Class<? extends Op> off) {
+    void disablingAKernelKeepsResults(Class<? extends Op> off) {
         Map<String, Long> used = new TreeMap<>();
         for (String backend : List.of("reference", "cpu")) {
             for (String name : List.of("starcoder2", "llama3")) {
@@ -248,7 +248,7 @@ final class ModelInvariantsTest {
 
     @ParameterizedTest
     @CsvSource({"starcoder2, FULL", "starcoder2, SELECTIVE", "starcoder2, OFF", "llama3, FULL", "llama3, OFF"})
-    void thePlanOfATrainingStepIsWhatTheAllocatorSees(String name, Checkpointing checkpointing) {
+    void trainingMemoryPlanMatchesAllocator(String name, Checkpointing checkpointing) {
         try (TinyModel tiny = new TinyModel(name, "cpu");
                 Trainer trainer = tiny.trainer(checkpointing)) {
             NullOps.Plan plan = trainer.plan(tiny.examples());
@@ -260,7 +260,7 @@ final class ModelInvariantsTest {
     }
 
     @Test
-    void checkpointingTakesLessMemory() {
+    void checkpointingReducesMemory() {
         try (TinyModel tiny = new TinyModel("starcoder2", "cpu");
                 Trainer trainer = tiny.trainer(Checkpointing.OFF)) {
             List<Long> bytes = Stream.of(Checkpointing.values())
@@ -272,7 +272,7 @@ final class ModelInvariantsTest {
     }
 
     @Test
-    void sixteenBitStorageStaysNear() {
+    void sixteenBitWeightsStayClose() {
         try (TinyModel exact = new TinyModel("starcoder2", "cpu");
                 TinyModel half = new TinyModel(
                         "starcoder2",
@@ -290,7 +290,7 @@ final class ModelInvariantsTest {
      */
     @ParameterizedTest
     @CsvSource({"Q8_0, 0.0055", "Q5_0, 0.0445", "Q4_0, 0.0865", "NF4, 0.0943"})
-    void quantizedStorageStaysAsNearAsItsFormat(DType type, double lost) {
+    void quantizedWeightsStayWithinFormatError(DType type, double lost) {
         try (TinyModel exact = new TinyModel("llama3", "cpu");
                 TinyModel quantized = new TinyModel("llama3", "cpu", 0, Precision.FLOAT32.withStorage(type))) {
             int[] ids = exact.sequence(0);
@@ -300,7 +300,7 @@ final class ModelInvariantsTest {
 
     @ParameterizedTest
     @CsvSource({"llama3, Q8_0", "llama3, NF4", "qwen3_moe, Q8_0", "deepseek_v3, Q4_0"})
-    void anAdapterLearnsOnAQuantizedBase(String name, DType type) {
+    void loraTrainsOnQuantizedBase(String name, DType type) {
         Precision precision = Precision.FLOAT32.withStorage(type);
         try (TinyModel oracle = new TinyModel(name, "reference", 0, precision);
                 TinyModel tiny = new TinyModel(name, "cpu", 0, precision);

@@ -35,7 +35,8 @@ final class NormMatMulFusionTest {
         "true, true, 4096, 1, BF16, NF4, false",
         "false, true, 2048, 1, BF16, BF16, true",
     })
-    void sameBitsAsApart(boolean rms, boolean adds, int terms, int weights, DType x, DType w, boolean over) {
+    void matchesUnfusedKernelsBitwise(
+            boolean rms, boolean adds, int terms, int weights, DType x, DType w, boolean over) {
         List<HostTensor> apart = run(rms, adds, terms, weights, x, w, over, true);
         assertThat(backend.launched()).doesNotContain(Kernel.NORM_GEMV);
         List<HostTensor> together = run(rms, adds, terms, weights, x, w, over, false);

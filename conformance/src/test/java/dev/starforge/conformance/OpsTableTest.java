@@ -13,19 +13,19 @@ final class OpsTableTest {
     private static final Path TABLE = Path.of("..", "docs", "ops.md");
 
     @Test
-    void docsOpsMdIsWhatTheBackendsDeclare() throws IOException {
+    void docsMatchBackendSupport() throws IOException {
         assertThat(Files.readString(TABLE))
                 .as("docs/ops.md is out of date; write it again with: ./dev conformance table docs/ops.md")
                 .isEqualTo(OpsTable.render(Selection.backends()));
     }
 
     @Test
-    void aBackendThatIsNotThereHasNoSupport() {
+    void missingBackendHasNoSupport() {
         assertThat(OpsTable.render(List.of())).contains("| MatMul | plain | yes | | — | — | — | — |");
     }
 
     @Test
-    void theTableSaysWhatIsOverwritten() {
+    void tableListsOverwrittenInputs() {
         assertThat(OpsTable.render(List.of())).contains("| AdamW | plain | | 0, 1, 2 |", "| Store | plain | | 0 |");
     }
 }

@@ -245,7 +245,7 @@ final class PackedModelsTest {
 
     /** Onto what others have quantized an adapter is merged in floats, and the folder no longer says that it is quantized. */
     @Test
-    void aMergedFolderIsPlain() throws IOException {
+    void mergedFolderIsUnquantized() throws IOException {
         Path golden = TinyModel.GOLDEN.resolve("starcoder2");
         String config = Files.readString(golden.resolve("config.json"));
         List<SafetensorsFile.SafetensorsData> packed = new ArrayList<>();
@@ -290,7 +290,7 @@ final class PackedModelsTest {
     /** What a base takes on a device, in bits for each weight of its projections. */
     @ParameterizedTest
     @CsvSource({"nf4, 4.5", "nf4-double, 4.13", "int8-128, 8.13", "int8-64, 8.5"})
-    void aBaseTakesWhatItsFormatTakes(String quantization, double bits) throws IOException {
+    void baseMemoryMatchesItsFormat(String quantization, double bits) throws IOException {
         String config = LLAMA.replace("\"hidden_size\": 256", "\"hidden_size\": 1024");
         List<SafetensorsFile.SafetensorsData> plain = new ArrayList<>();
         tensors(config)
@@ -330,7 +330,7 @@ final class PackedModelsTest {
                 "{\"quant_method\": \"bitsandbytes\", \"load_in_8bit\": true} | load_in_4bit: expected true",
                 "{\"quant_method\": \"bitsandbytes\", \"load_in_4bit\": true} | bnb_4bit_quant_type: expected nf4"
             })
-    void whatCannotBeReadIsNamed(String quantization, String message) throws IOException {
+    void rejectsUnsupportedQuantization(String quantization, String message) throws IOException {
         write(
                 folder,
                 LLAMA.formatted(", \"quantization_config\": " + quantization),
@@ -342,7 +342,7 @@ final class PackedModelsTest {
 
     /** A group that no input can have, scales that are no numbers, and as many as another group size has. */
     @Test
-    void damagedGptqIsRefused() throws IOException {
+    void rejectsDamagedGptq() throws IOException {
         String name = "model.layers.0.self_attn.q_proj";
         Int4Gptq good = gptq(Shape.of(256, 256), 128, false);
         int[] gIdx = good.gIdx().clone();

@@ -41,7 +41,7 @@ final class PlanesTest {
     /** Any bytes at all, neighbours included: no device looks at what they mean before an operation does. */
     @ParameterizedTest
     @MethodSource("everyFormatOnEveryDevice")
-    void comesBackAsItWasWritten(String name, DType type) {
+    void readsBackWrittenBytes(String name, DType type) {
         Random random = new Random(type.ordinal());
         try (Device device = open(name);
                 Scope scope = new Scope(device)) {
@@ -87,7 +87,7 @@ final class PlanesTest {
     /** Written in pieces, the weights are those that the codec finds in the bytes. */
     @ParameterizedTest
     @MethodSource("everyFormatOnEveryDevice")
-    void decodesToTheSameInPieces(String name, DType type) {
+    void decodesInPartsToSameValues(String name, DType type) {
         Spec spec = new Spec(type, Shape.of(2, 70, 2L * type.blockElements()));
         HostTensor drawn = HostTensor.of(spec, i -> Math.sin(i * 0.7) / (1 + i % 13));
         try (Device device = open(name);

@@ -117,7 +117,7 @@ final class QwenTest {
     }
 
     @Test
-    void withItsMatrixSplitItIsAQwen2() throws IOException {
+    void matchesQwen2WithSplitMatrix() throws IOException {
         both("transformer.wte.weight", "model.embed_tokens.weight", Shape.of(VOCABULARY, C));
         both("transformer.ln_f.weight", "model.norm.weight", Shape.of(C));
         both("lm_head.weight", "lm_head.weight", Shape.of(VOCABULARY, C));

@@ -125,7 +125,7 @@ final class RecordedMachinesTest {
         Linux CPU,      cpu,  32,     28,   0,       bf16,  no,    selective,     2, 8, 2048, nf4-double
         Windows CPU,    cpu,  16,     8,    0,       bf16,  no,    true,          2, 8, 2048, nf4-double
         """)
-    void everyRecordedMachineHasItsTable(
+    void everyRecordedMachineMatchesItsTable(
             String name,
             String kind,
             double memory,
@@ -187,7 +187,7 @@ final class RecordedMachinesTest {
         M4 Pro,  24,     BF16 F16 F32, 8, 2, 2048
         M4 Max,  64,     BF16 F16 F32, 16, 1, 2048
         """)
-    void everyAppleChipHasItsPlan(
+    void everyAppleChipMatchesItsPlan(
             String name, int memory, String computes, String batch, String accumulation, String context) {
         RunConfig config = adapt("cuda", apple(name, memory, computes)).config();
         assertThat(Stream.of(
@@ -202,7 +202,7 @@ final class RecordedMachinesTest {
 
     /** The batch gives way before the context does, since a step keeps its sequences; at half the context there is room for two. */
     @Test
-    void aSmallMacTakesTwoSequencesOfHalfTheLength() {
+    void smallMacRunsTwoSequencesOfHalfLength() {
         RunConfig config = adapt("cuda", apple("M1 Air", 8, "F16 F32"), "model.context_window=512")
                 .config();
         assertThat(config.show("optimization.batch_size")).isEqualTo("2");
@@ -219,7 +219,7 @@ final class RecordedMachinesTest {
     /** A base of 3 billion in four bits does not fit. */
     @ParameterizedTest
     @CsvSource({"RTX 3050 with a desktop, 1.4, 8.6"})
-    void aMachineWithoutRoomIsTold(String name, double free, String version) {
+    void reportsTooLittleMemory(String name, double free, String version) {
         assertThatThrownBy(() -> adapt("cuda", recorded(name, "cuda", 8, free, version)))
                 .isInstanceOf(TrainException.class)
                 .hasMessageStartingWith(name + ": one sequence of 128 tokens needs");
@@ -228,7 +228,7 @@ final class RecordedMachinesTest {
     /** On the machine that this is, the table says what {@code devices} says. */
     @ParameterizedTest
     @ValueSource(strings = {"cpu", "reference", "cuda"})
-    void theTableSaysWhatTheDeviceDeclares(String kind) {
+    void tableMatchesDeviceCapabilities(String kind) {
         Optional<Probe.DetectedDevice> found =
                 backend(kind).probe().devices().stream().findFirst();
         assumeTrue(found.isPresent(), backend(kind).probe().reason());
@@ -238,7 +238,7 @@ final class RecordedMachinesTest {
     }
 
     @Test
-    void whatIsDeclaredIsComputed() {
+    void declaredCapabilitiesAreComputed() {
         for (String kind : List.of("cpu", "reference")) {
             Backend backend = backend(kind);
             try (Device device = backend.open(new DeviceOptions(0, kind.equals("cpu") ? 1 : 0, Path.of("target")))) {

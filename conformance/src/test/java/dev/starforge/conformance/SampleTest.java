@@ -90,7 +90,7 @@ final class SampleTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"reference", "cpu"})
-    void drawsTheTokensOfTheHostsSampler(String name) {
+    void matchesHostSampler(String name) {
         Random random = new Random(7);
         try (Device device = open(name)) {
             for (int round = 0; round < 40; round++) {
@@ -213,7 +213,7 @@ final class SampleTest {
         "cpu, repetition_1.3, 1, 0, 1, 0, 1, 1.3",
         "cpu, chain_rep_temp_topk_topp, 0.7, 20, 0.9, 0, 1, 1.3",
     })
-    void drawsFromTheDistributionsOfHf(
+    void matchesTransformersDistributions(
             String name,
             String golden,
             double temperature,
@@ -265,7 +265,7 @@ final class SampleTest {
     /** Rows: NaN, infinity, all ruled out, padding; then one that has a token. */
     @ParameterizedTest
     @ValueSource(strings = {"reference", "cpu"})
-    void rowsWithoutATokenSaySo(String name) {
+    void rowsWithoutAllowedTokenReportIt(String name) {
         float none = Float.NEGATIVE_INFINITY;
         float[] logits = {1, Float.NaN, 0, 1, Float.POSITIVE_INFINITY, 0, none, none, none, 1, 2, 3, 1, none, 3};
         int[] slots = {0, 1, 2, Decoding.SKIPPED, 3};
@@ -293,7 +293,7 @@ final class SampleTest {
 
     /** Everything of a row's length is scratch. */
     @Test
-    void aRowCostsFewObjects() {
+    void rowAllocatesFewObjects() {
         int v = 49_152;
         long most = v * Float.BYTES / 8;
         try (Device device = open("cpu");

@@ -92,7 +92,7 @@ final class SchedulerAdapterTest {
     }
 
     @Test
-    void theBaseAndTwoAdaptersTogetherSayWhatEachSaysAlone() throws Exception {
+    void baseAndAdaptersInOneBatchMatchSeparateRuns() throws Exception {
         assertThat(ALONE.get("one")).isNotEqualTo(ALONE.get(""));
         assertThat(ALONE.get("two")).isNotEqualTo(ALONE.get("")).isNotEqualTo(ALONE.get("one"));
         try (SingleSequenceRun base = new SingleSequenceRun("llama3");
@@ -112,7 +112,7 @@ final class SchedulerAdapterTest {
     }
 
     @Test
-    void prefixesAreSharedUnderOneAdapterOnly() throws Exception {
+    void prefixesAreSharedOnlyWithinAnAdapter() throws Exception {
         try (TinyServer server = withTwo()) {
             for (String name : NAMES) {
                 for (int cached : new int[] {0, 32}) {
@@ -125,7 +125,7 @@ final class SchedulerAdapterTest {
 
     /** The place of one adapter becomes that of another, while the base and the other adapter run on. */
     @Test
-    void adaptersComeAndGoWhileOthersRun() throws Exception {
+    void adaptersLoadAndUnloadDuringGeneration() throws Exception {
         try (TinyServer server = withTwo()) {
             server.device.pause();
             CollectingSink base = server.submit(of(text(1, 40), 20, "", ""));
@@ -155,7 +155,7 @@ final class SchedulerAdapterTest {
     }
 
     @Test
-    void anUnloadedAdapterKeepsItsPlaceUntilItsTextsHaveEnded() throws Exception {
+    void unloadedAdapterKeepsItsSlotUntilItsSequencesEnd() throws Exception {
         try (TinyServer server = withTwo()) {
             server.device.pause();
             CollectingSink heard = server.submit(of(text(1, 40), 20, "one", ""));
@@ -179,7 +179,7 @@ final class SchedulerAdapterTest {
 
     /** Its place may be another's by then. */
     @Test
-    void aTextWhoseAdapterIsGoneBeforeItBeginsFails() throws Exception {
+    void queuedSequenceFailsIfItsAdapterIsUnloaded() throws Exception {
         try (TinyServer server = withTwo()) {
             server.hold();
             Thread unloading = Thread.ofPlatform().start(() -> server.scheduler.unloadAdapter("one"));
@@ -195,7 +195,7 @@ final class SchedulerAdapterTest {
     }
 
     @Test
-    void aNameThatIsLeavingIsTakenAndItsPlaceIsNotFree() throws Exception {
+    void nameAndSlotAreTakenDuringUnload() throws Exception {
         try (TinyServer server = withTwo()) {
             server.device.pause();
             CollectingSink heard = server.submit(of(text(1, 40), 200, "one", ""));
@@ -224,7 +224,7 @@ final class SchedulerAdapterTest {
     }
 
     @Test
-    void whatCannotBeLoadedIsRefusedWithTheReason() throws Exception {
+    void rejectsAdaptersThatCannotBeLoaded() throws Exception {
         Path broken = Files.createDirectories(folder.resolve("broken"));
         Files.writeString(broken.resolve("adapter_config.json"), "{");
         try (TinyServer server = withTwo()) {

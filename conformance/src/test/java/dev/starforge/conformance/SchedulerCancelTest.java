@@ -43,7 +43,7 @@ final class SchedulerCancelTest {
     }
 
     @Test
-    void beforeItHasBegun() throws Exception {
+    void cancelsQueuedSequence() throws Exception {
         try (TinyServer server = new TinyServer(setup())) {
             server.hold();
             CollectingSink heard = new CollectingSink();
@@ -58,7 +58,7 @@ final class SchedulerCancelTest {
     }
 
     @Test
-    void betweenThePiecesOfItsPrompt() throws Exception {
+    void cancelsBetweenPrefillChunks() throws Exception {
         try (TinyServer server = new TinyServer(setup())) {
             answersRight(server); // the size of a piece is known now
             server.device.steps.clear();
@@ -77,7 +77,7 @@ final class SchedulerCancelTest {
 
     @ParameterizedTest
     @ValueSource(ints = {1, 2, 7})
-    void atSomeToken(int count) throws Exception {
+    void cancelsDuringDecode(int count) throws Exception {
         try (TinyServer server = new TinyServer(setup())) {
             server.device.pause();
             CollectingSink heard = new CollectingSink();
@@ -97,7 +97,7 @@ final class SchedulerCancelTest {
     }
 
     @Test
-    void aStatusIsThereWhileAStepIsHeldAndAnEmbeddingCanBeCancelled() throws Exception {
+    void statusIsAvailableDuringStepAndEmbeddingCanBeCancelled() throws Exception {
         try (TinyServer server = new TinyServer(setup())) {
             server.hold();
             long begin = System.nanoTime();
@@ -119,7 +119,7 @@ final class SchedulerCancelTest {
     }
 
     @Test
-    void closingEndsEverything() throws Exception {
+    void closeEndsAllSequences() throws Exception {
         CollectingSink running = new CollectingSink();
         CollectingSink waiting = new CollectingSink();
         CollectingSink queued = new CollectingSink();
@@ -160,7 +160,7 @@ final class SchedulerCancelTest {
 
     /** A long prompt comes in pieces: whoever runs has a token in every step of it. */
     @Test
-    void aLongPromptStopsNobodyForLongerThanAPiece() throws Exception {
+    void longPromptDelaysOthersByAtMostOneChunk() throws Exception {
         try (TinyServer server = new TinyServer(setup())) {
             answersRight(server);
             server.device.pause();

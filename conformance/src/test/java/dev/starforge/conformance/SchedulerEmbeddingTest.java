@@ -38,7 +38,7 @@ final class SchedulerEmbeddingTest {
     }
 
     @Test
-    void textsOfManyRequestsShareAStepAndAreWhatTheyAreAlone() throws Exception {
+    void batchedEmbeddingsMatchSeparateOnes() throws Exception {
         try (TinyServer server = new TinyServer(setup())) {
             server.hold();
             List<int[]> texts =
@@ -58,7 +58,7 @@ final class SchedulerEmbeddingTest {
 
     /** At 10 ms for a token, a step takes 16 of them. */
     @Test
-    void aLongTextGoesInPiecesAndHoldsNobodyUp() throws Exception {
+    void longInputIsChunkedAndDoesNotBlockOthers() throws Exception {
         Setup setup = setup().withNanosPerRow(10_000_000);
         try (SingleSequenceRun alone = new SingleSequenceRun("llama3");
                 TinyServer server = new TinyServer(setup)) {
@@ -78,7 +78,7 @@ final class SchedulerEmbeddingTest {
 
     /** Room for six blocks: a text of 80 tokens has five of them when another grows to 60. */
     @Test
-    void blocksGoToWhoeverGeneratesAndTheTextBeginsAgain() throws Exception {
+    void generationPreemptsEmbeddingWhichRestarts() throws Exception {
         Setup setup = setup().withBlocks(6).withNanosPerRow(10_000_000);
         try (SingleSequenceRun alone = new SingleSequenceRun("llama3");
                 TinyServer server = new TinyServer(setup)) {
@@ -95,7 +95,7 @@ final class SchedulerEmbeddingTest {
     }
 
     @Test
-    void aCancelledRequestGivesItsBlocksBackAndTheNextIsRight() throws Exception {
+    void cancelledRequestReleasesBlocks() throws Exception {
         Setup setup = setup().withNanosPerRow(10_000_000);
         try (TinyServer server = new TinyServer(setup)) {
             server.device.pause();
@@ -111,7 +111,7 @@ final class SchedulerEmbeddingTest {
     }
 
     @Test
-    void aWarmUpComputesAPromptAndTokensAndLeavesNothing() throws Exception {
+    void warmUpComputesPromptAndTokensAndReleasesBlocks() throws Exception {
         try (TinyServer server = new TinyServer(setup())) {
             server.scheduler.warmUp();
             assertThat(server.device.steps).hasSizeGreaterThanOrEqualTo(2);
@@ -124,7 +124,7 @@ final class SchedulerEmbeddingTest {
      * which shares its four steps; or for fewer requests.
      */
     @Test
-    void aWarmUpOfAnAsynchronousDeviceComputesBatches() throws Exception {
+    void warmUpOfAsynchronousDeviceComputesBatches() throws Exception {
         assertThat(warmedUp(setup())).startsWith(64, 1, 1, 1).hasSize(asynchronous ? 4 + 4 + 4 : 4);
         assertThat(warmedUp(setup().withPlaces(20))).hasSize(asynchronous ? 4 + 4 : 4);
     }

@@ -44,7 +44,7 @@ final class SchedulerLimitsTest {
 
     /** Eight texts grow to 48 to 60 tokens in room for 160. */
     @Test
-    void preemptedTextsAreWhatTheyWouldBe() throws Exception {
+    void preemptedSequencesMatchUninterruptedOnes() throws Exception {
         Setup setup = Setup.of("llama3", asynchronous).withBlocks(10).withSequences(8);
         SamplingParams drawn = SamplingParams.PLAIN.withRepetitionPenalty(1.2).withFrequencyPenalty(0.4);
         try (SingleSequenceRun alone = new SingleSequenceRun("llama3");
@@ -81,7 +81,7 @@ final class SchedulerLimitsTest {
      */
     @ParameterizedTest
     @ValueSource(strings = {"llama3", "starcoder2", "phi3-longrope"})
-    void whateverTheCrowdNobodyHearsAnythingElse(String model) throws Exception {
+    void randomLoadDoesNotChangeTokens(String model) throws Exception {
         Setup setup =
                 Setup.of(model, asynchronous).withBlocks(8).withSequences(6).withNanosPerRow(10_000_000);
         try (SingleSequenceRun alone = new SingleSequenceRun(model);
@@ -146,7 +146,7 @@ final class SchedulerLimitsTest {
     }
 
     @Test
-    void whatNeverFitsIsRefusedAndWhatJustFitsIsNot() throws Exception {
+    void rejectsOnlyRequestsThatNeverFit() throws Exception {
         Setup setup = Setup.of("llama3", asynchronous).withBlocks(4);
         try (SingleSequenceRun alone = new SingleSequenceRun("llama3");
                 TinyServer server = new TinyServer(setup)) {
@@ -166,7 +166,7 @@ final class SchedulerLimitsTest {
     }
 
     @Test
-    void aFullQueueRefusesUntilSomebodyLeaves() throws Exception {
+    void fullQueueRejectsUntilARequestEnds() throws Exception {
         Setup setup = Setup.of("llama3", asynchronous).withPlaces(3);
         try (TinyServer server = new TinyServer(setup)) {
             server.hold(); // has one place
@@ -187,7 +187,7 @@ final class SchedulerLimitsTest {
 
     /** Blocks that nobody gives back, as of a leak: the text they lack ends, others do not notice. */
     @Test
-    void aTextThatFindsNoBlocksEndsAlone() throws Exception {
+    void sequenceWithoutBlocksEndsAlone() throws Exception {
         Setup setup = Setup.of("llama3", asynchronous).withBlocks(6).withFirst(engine -> {
             Engine.Sequence held = engine.open(text(50, 40));
             engine.step(List.of(new Engine.SequenceChunk(held, 40, 1)));
@@ -203,7 +203,7 @@ final class SchedulerLimitsTest {
     }
 
     @Test
-    void aStepThatFailsEndsTheEngineAndEverybodyIsTold() throws Exception {
+    void failedStepStopsEngineAndEndsAllSequences() throws Exception {
         dies(new DeviceException("a device that is lost"), FinishReason.FailureKind.INFERENCE_FAILED);
         dies(new MemoryException("no memory is left"), FinishReason.FailureKind.OUT_OF_MEMORY);
     }
@@ -228,7 +228,7 @@ final class SchedulerLimitsTest {
     }
 
     @Test
-    void aTokenOutsideTheVocabularyIsTheCallersMistake() throws Exception {
+    void rejectsTokensOutsideVocabulary() throws Exception {
         try (TinyServer server = new TinyServer(Setup.of("llama3", asynchronous))) {
             assertThatThrownBy(() -> server.submit(request(new int[] {1, TinyServer.VOCABULARY}, 5)))
                     .isInstanceOf(IllegalArgumentException.class)
@@ -239,7 +239,7 @@ final class SchedulerLimitsTest {
 
     /** Sinks belong to others: one that throws ends its own text. */
     @Test
-    void aSinkThatThrowsEndsItsTextAlone() throws Exception {
+    void throwingSinkEndsOnlyItsSequence() throws Exception {
         try (SingleSequenceRun alone = new SingleSequenceRun("llama3");
                 TinyServer server = new TinyServer(Setup.of("llama3", asynchronous))) {
             server.hold();

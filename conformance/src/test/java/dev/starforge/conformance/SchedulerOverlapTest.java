@@ -40,7 +40,7 @@ final class SchedulerOverlapTest {
     }
 
     @Test
-    void theNextStepIsLaunchedBeforeTokensAreToldWhereThatTakesNoTime() throws Exception {
+    void launchesNextStepBeforeDeliveringTokensOnAsynchronousDevices() throws Exception {
         try (TinyServer server = new TinyServer(setup())) {
             List<Integer> launched = new ArrayList<>();
             CollectingSink heard = new CollectingSink(count -> launched.add(server.device.steps.size()));
@@ -53,7 +53,7 @@ final class SchedulerOverlapTest {
 
     /** However long it takes: no token waits for the one after it. */
     @Test
-    void aTokenIsToldBeforeTheNextIsRead() throws Exception {
+    void deliversTokenBeforeReadingNext() throws Exception {
         try (TinyServer server = new TinyServer(setup())) {
             server.scheduler.warmUp(); // what is read once is read
             int before = server.device.reads.get();
@@ -66,7 +66,7 @@ final class SchedulerOverlapTest {
     }
 
     @Test
-    void aSinkThatHasEnoughHearsNoMoreAndItsBlocksAreFree() throws Exception {
+    void stoppedSinkGetsNoMoreTokensAndReleasesBlocks() throws Exception {
         try (TinyServer server = new TinyServer(setup())) {
             server.hold();
             int[] prompt = text(4, 20);
@@ -85,7 +85,7 @@ final class SchedulerOverlapTest {
 
     /** The token that a sink has enough with is the last in any case: the sink's word counts. */
     @Test
-    void aSinkMayHaveEnoughWithTheLastToken() throws Exception {
+    void sinkCanStopAtLastToken() throws Exception {
         try (TinyServer server = new TinyServer(setup())) {
             CollectingSink enough = new CollectingSink(count -> count < 3);
             server.submit(request(text(4, 20), 3), enough);
@@ -96,7 +96,7 @@ final class SchedulerOverlapTest {
     }
 
     @Test
-    void aTextCancelledWhileItIsToldATokenHearsNoMore() throws Exception {
+    void sequenceCancelledDuringDeliveryGetsNoMoreTokens() throws Exception {
         try (TinyServer server = new TinyServer(setup())) {
             CompletableFuture<SequenceHandle> job = new CompletableFuture<>();
             CollectingSink heard = new CollectingSink(count -> {
@@ -125,7 +125,7 @@ final class SchedulerOverlapTest {
     }
 
     @Test
-    void whatWasAcceptedIsToldBeforeALaunchThatFails() throws Exception {
+    void deliversAcceptedTokensBeforeFailedLaunch() throws Exception {
         try (TinyServer server = new TinyServer(setup())) {
             CollectingSink heard = heldInStepFour(server);
             server.device.failWith(new DeviceException("a device that is lost"));
@@ -134,7 +134,7 @@ final class SchedulerOverlapTest {
     }
 
     @Test
-    void whatWasAcceptedIsToldBeforeAReadThatFails() throws Exception {
+    void deliversAcceptedTokensBeforeFailedRead() throws Exception {
         try (TinyServer server = new TinyServer(setup())) {
             CollectingSink heard = heldInStepFour(server);
             server.device.failReadsWith(new DeviceException("a device that is lost"));
@@ -150,7 +150,7 @@ final class SchedulerOverlapTest {
     }
 
     @Test
-    void closingTellsWhatTheStepUnderWayHasChosen() throws Exception {
+    void closeDeliversTokensOfRunningStep() throws Exception {
         try (TinyServer server = new TinyServer(setup())) {
             CollectingSink heard = heldInStepFour(server);
             Thread closing = Thread.ofPlatform().start(server.scheduler::close);

@@ -45,7 +45,7 @@ final class SchedulerTest {
     /** Windows give blocks back early; longrope's texts change their rotary tables at 32 tokens, and all is computed again. */
     @ParameterizedTest
     @ValueSource(strings = {"llama3", "starcoder2", "qwen3_moe", "phi3-longrope"})
-    void manyAtOnceSayWhatEachSaysAlone(String model) throws Exception {
+    void concurrentSequencesMatchSeparateRuns(String model) throws Exception {
         Setup setup = Setup.of(model, asynchronous).withNanosPerRow(10_000_000); // pieces of 16 tokens
         try (SingleSequenceRun alone = new SingleSequenceRun(model);
                 TinyServer server = new TinyServer(setup)) {
@@ -76,7 +76,7 @@ final class SchedulerTest {
     }
 
     @Test
-    void drawnTokensAndLogprobsAreThoseOfTheHostAlone() throws Exception {
+    void sampledTokensAndLogprobsMatchHost() throws Exception {
         Setup setup = Setup.of("llama3", asynchronous);
         try (SingleSequenceRun alone = new SingleSequenceRun("llama3");
                 TinyServer server = new TinyServer(setup)) {
@@ -104,7 +104,7 @@ final class SchedulerTest {
     }
 
     @Test
-    void aPrefixIsComputedOnceForATenant() throws Exception {
+    void prefixIsComputedOncePerTenant() throws Exception {
         Setup setup = Setup.of("llama3", asynchronous);
         int[] prompt = text(1, 100);
         int shared = 100 / Engine.BLOCK_SIZE * Engine.BLOCK_SIZE;
@@ -127,7 +127,7 @@ final class SchedulerTest {
     }
 
     @Test
-    void noTokensOnlyFillTheCache() throws Exception {
+    void zeroTokensOnlyFillTheCache() throws Exception {
         Setup setup = Setup.of("llama3", asynchronous);
         int[] prompt = text(2, 49);
         try (SingleSequenceRun alone = new SingleSequenceRun("llama3");
@@ -146,7 +146,7 @@ final class SchedulerTest {
     }
 
     @Test
-    void textsEndAtStopTokensAndWhenTheSinkHasEnough() throws Exception {
+    void sequencesEndAtStopTokensAndWhenSinkStops() throws Exception {
         Setup setup = Setup.of("llama3", asynchronous);
         int[] prompt = text(4, 20);
         try (SingleSequenceRun alone = new SingleSequenceRun("llama3");
@@ -170,7 +170,7 @@ final class SchedulerTest {
 
     /** At a high temperature the tiny model soon draws its end-of-text token, which is 1. */
     @Test
-    void endOfTextEndsATextAndIsNotHeard() throws Exception {
+    void endOfTextEndsSequenceAndIsNotDelivered() throws Exception {
         SamplingParams plain = SamplingParams.PLAIN.withTemperature(2);
         try (TinyServer server = new TinyServer(Setup.of("llama3", asynchronous))) {
             int ended = 0;
@@ -203,7 +203,7 @@ final class SchedulerTest {
 
     /** Of two rotary tables only one is in a step; neither's texts may wait for all of the other's. */
     @Test
-    void textsOfTwoRotaryRegimesTakeTurns() throws Exception {
+    void sequencesWithDifferentRopeScalingAlternate() throws Exception {
         try (TinyServer server = new TinyServer(Setup.of("phi3-longrope", asynchronous))) {
             server.hold();
             CollectingSink near = server.submit(request(text(1, 4), 24));

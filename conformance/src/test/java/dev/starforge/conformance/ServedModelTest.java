@@ -127,7 +127,7 @@ final class ServedModelTest {
     }
 
     @Test
-    void executeStreamsWhatTheModelSays() throws Exception {
+    void executeStreamsModelOutput() throws Exception {
         List<JsonNode> events =
                 events(post("/execute", "{'job_id':'a','prompt':'def add(a, b):','max_tokens':9,'temperature':0}"));
         assertThat(events.getFirst().get("type").asString()).isEqualTo("started");
@@ -144,7 +144,7 @@ final class ServedModelTest {
 
     /** Beside a request that may write anything: what was taken back is spelled again, and not told twice. */
     @Test
-    void aPromptMayEndInsideAToken() throws Exception {
+    void promptCanEndInsideAToken() throws Exception {
         String prompt = "def add(a, b):\n    retu";
         String asked = "{'prompt':'" + prompt.replace("\n", "\\n") + "','max_tokens':12,'temperature':%s,'seed':5,"
                 + "'token_healing':%b,'stream':%b}";
@@ -184,7 +184,7 @@ final class ServedModelTest {
     }
 
     @Test
-    void completionsAnswerAndTheMetricsCountThem() throws Exception {
+    void completionsAreAnsweredAndCountedInMetrics() throws Exception {
         String asked = "{'model':'starcoder2','prompt':'import java.util.List; class A { void run() { int i = 0; } }',"
                 + "'max_tokens':8,'temperature':0,'logprobs':2}";
         JsonNode first = Jackson.JSON.readTree(post("/v1/completions", asked));
@@ -206,7 +206,7 @@ final class ServedModelTest {
 
     /** With the engine held before the second token, the first is on the wire; before the third, where steps overlap with it. */
     @Test
-    void aTokenIsOnTheWireBeforeTheNextAndADroppedConnectionFreesItsBlocks() throws Exception {
+    void tokensAreFlushedImmediatelyAndDroppedConnectionReleasesBlocks() throws Exception {
         server.device.pause();
         try (Socket socket = new Socket("127.0.0.1", worker.uri().getPort())) {
             socket.setSoTimeout(20_000);
@@ -232,7 +232,7 @@ final class ServedModelTest {
         server.device.resume();
         server.idle(setup());
         assertThat(server.device.steps).hasSizeLessThan(5);
-        executeStreamsWhatTheModelSays();
+        executeStreamsModelOutput();
     }
 
     private double cancelled() {
@@ -244,7 +244,7 @@ final class ServedModelTest {
     }
 
     @Test
-    void clientsAtOnceHearWhatEachHearsAlone() throws Exception {
+    void concurrentClientsGetSameTokensAsAlone() throws Exception {
         Map<Integer, CompletableFuture<String>> answers = new HashMap<>();
         for (int i = 0; i < 8; i++) {
             int number = i;

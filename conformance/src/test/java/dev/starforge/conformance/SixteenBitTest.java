@@ -43,7 +43,7 @@ final class SixteenBitTest {
     @EnumSource(
             value = DType.class,
             names = {"BF16", "F16"})
-    void neitherPackingNorThreadsNorCheckpointingChangeABit(DType type) {
+    void packingThreadsAndCheckpointingAreBitwiseEqual(DType type) {
         Precision precision = Precision.of(type);
         try (TinyModel tiny = new TinyModel("starcoder2", "cpu", 0, precision)) {
             int[] a = Arrays.copyOf(tiny.sequence(0), 13);
@@ -78,7 +78,7 @@ final class SixteenBitTest {
         "deepseek_v2",
         "deepseek_v3"
     })
-    void theResidualStreamHasItsOwnType(String name) {
+    void residualStreamHasItsOwnType(String name) {
         Precision precision = Precision.of(DType.BF16).withResidual(DType.F32);
         try (TinyModel tiny = new TinyModel(name, "cpu", 0, precision);
                 Scope step = new Scope(tiny.device)) {
@@ -94,7 +94,7 @@ final class SixteenBitTest {
     }
 
     @Test
-    void whatIsTrainedHasFloat32Gradients() {
+    void trainedWeightsHaveFloat32Gradients() {
         try (TinyModel tiny = new TinyModel("starcoder2", "cpu", 0, Precision.of(DType.BF16));
                 Trainer trainer = tiny.trainer(Checkpointing.OFF);
                 TinyModel exact = new TinyModel("starcoder2", "cpu");
@@ -117,7 +117,7 @@ final class SixteenBitTest {
     }
 
     @Test
-    void aStepTakesLessMemory() {
+    void stepTakesLessMemory() {
         try (TinyModel narrow = new TinyModel("starcoder2", "cpu", 0, Precision.of(DType.BF16));
                 Trainer trainer = narrow.trainer(Checkpointing.OFF);
                 TinyModel wide = new TinyModel("starcoder2", "cpu");

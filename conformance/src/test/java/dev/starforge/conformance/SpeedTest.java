@@ -43,7 +43,7 @@ final class SpeedTest {
      */
     @ParameterizedTest
     @CsvSource({"F16, 1, 3", "F16, 64, 10", "Q8_0, 1, 3", "Q8_0, 64, 10", "Q4_0, 1, 3", "Q4_0, 64, 10"})
-    void weightsAsStoredAreFasterThanPlainLoops(DType type, int tokens, double times) {
+    void quantizedWeightsAreFasterThanPlainLoops(DType type, int tokens, double times) {
         Case product = Speed.product(tokens, 512, 512, type).of();
         Backend backend = Selection.choose("cpu").backend();
         try (Device cpu = backend.open(new DeviceOptions(0, 1, Path.of("")));
@@ -58,7 +58,7 @@ final class SpeedTest {
     }
 
     @Test
-    void aWrongAnswerIsNotTimed() throws IOException {
+    void wrongResultIsNotTimed() throws IOException {
         FaultyDevice broken = new FaultyDevice((device, op, in, out) -> {
             device.run(op, in, out);
             if (op instanceof Plain.MatMul) {

@@ -64,7 +64,7 @@ final class SuiteTest {
     }
 
     @Test
-    void whateverTakesActivationsIsAskedInEveryType() {
+    void activationsAreTestedInEveryType() {
         for (DType type : List.of(DType.F16, DType.BF16)) {
             Set<Class<?>> asked = Cases.all().stream()
                     .filter(c -> TypedCases.of(c) == type && !hasItsOwnType(c.op()))
@@ -97,7 +97,7 @@ final class SuiteTest {
 
     /** A batch without a row is a size like any other. */
     @Test
-    void everyProductAndNormIsAskedAboutNoRows() {
+    void everyMatMulAndNormIsTestedWithZeroRows() {
         Set<Class<?>> asked = Cases.all().stream()
                 .filter(c -> c.specs().length > 0 && c.specs()[0].shape().rows() == 0)
                 .map(c -> c.op().getClass())
@@ -122,18 +122,18 @@ final class SuiteTest {
     }
 
     @Test
-    void everyCaseHasItsOwnName() {
+    void caseNamesAreUnique() {
         assertThat(Cases.all().stream().map(Case::toString)).doesNotHaveDuplicates();
     }
 
     @Test
-    void aNameSaysWhatIsAsked() {
+    void caseNameStatesOperationAndInputs() {
         assertThat(Cases.all().stream().map(Case::toString))
                 .contains("MatMul(transposeB) F32[5, 130] x BF16[13, 130]", "Slice(from=2, to=5) F32[7, 13]");
     }
 
     @Test
-    void inputsAreTheSameEveryTime() {
+    void inputsAreReproducible() {
         Case c = find("MatMul(transposeB) F32[5, 130] x BF16[13, 130]");
         Case again = find("MatMul(transposeB) F32[5, 130] x BF16[13, 130]");
         assertThat(c.values(reference)[1].firstDifference(again.values(reference)[1]))
@@ -142,7 +142,7 @@ final class SuiteTest {
     }
 
     @Test
-    void theReferenceWrappedInNothingPasses() {
+    void unmodifiedReferencePasses() {
         for (Check check : Check.values()) {
             assertThatCode(() -> ask(check, NORM, Device::run)).doesNotThrowAnyException();
         }
@@ -288,7 +288,7 @@ final class SuiteTest {
     }
 
     @Test
-    void findsAnExpansionThatIsNotTheOperation() {
+    void findsWrongExpansion() {
         fails(Check.EXPANSION, NORM, "expansion: result 0", (device, op, in, out) -> {
             device.run(op, in, out);
             if (op instanceof Plain.Mul) {
@@ -298,14 +298,14 @@ final class SuiteTest {
     }
 
     @Test
-    void findsAKernelThatIsDeclaredButNotThere() {
+    void findsDeclaredButMissingKernel() {
         fails(Check.SUPPORT, NORM, "threw", (device, op, in, out) -> {
             throw new UnsupportedOperationException(op.name());
         });
     }
 
     @Test
-    void findsWeightsThatAreNotReadAsTheyWereWritten() {
+    void findsWeightsThatReadBackDifferently() {
         String name = "Cast(to=F32) Q8_0[33, 64]";
         FaultyDevice device = new FaultyDevice(Device::run) {
             @Override
@@ -323,7 +323,7 @@ final class SuiteTest {
     }
 
     @Test
-    void findsADeviceThatDeclaresOtherThanItsBackend() {
+    void findsDeviceWithDifferentSupportThanItsBackend() {
         FaultyDevice device = new FaultyDevice(Device::run);
         FaultyDevice backend = new FaultyDevice(Device::run) {
             @Override
@@ -338,7 +338,7 @@ final class SuiteTest {
     }
 
     @Test
-    void partsAreAllCasesAndNoneTwice() {
+    void partsAreAPartitionOfAllCases() {
         List<Case> parts = new ArrayList<>();
         for (String part : List.of("1/3", "2/3", "3/3")) {
             parts.addAll(ConformanceMain.Request.parse("--device", "cpu", "--only", "^Slice", "--part", part)
@@ -356,7 +356,7 @@ final class SuiteTest {
     }
 
     @Test
-    void theCommandCountsAndNames() throws IOException {
+    void commandPrintsCounts() throws IOException {
         ByteArrayOutputStream bytes = new ByteArrayOutputStream();
         ConformanceMain.Request request =
                 ConformanceMain.Request.parse("--device", "reference", "--only", "^Slice\\(from=2, to=5\\) F32");
@@ -366,7 +366,7 @@ final class SuiteTest {
     }
 
     @Test
-    void whatADeviceCannotHideIsRefused() {
+    void rejectsUnknownHiddenFeatures() {
         for (String device : List.of("reference", "cpu")) {
             ConformanceMain.Request request = ConformanceMain.Request.parse("--device", device, "--hide", "sm_90");
             assertThatThrownBy(() -> ConformanceMain.run(request, new PrintStream(new ByteArrayOutputStream(), true)))

@@ -10,7 +10,7 @@ import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.MemorySegment;
 import java.lang.invoke.MethodHandle;
 
-/** cuBLASLt, NVIDIA's library of dense products, function by function under the names of its header. */
+/** Bindings of cuBLASLt, NVIDIA's matmul library, with the function names of its header. */
 final class CublasLt {
     static final int SUCCESS = 0;
     private static final int ALLOC_FAILED = 3;

@@ -27,14 +27,14 @@ public final class CudaBackend implements Backend {
 
     static final int DEPENDENT_LAUNCH = 9;
 
-    /** {@link DeviceOptions#hidden}: overlapping kernels, and all that Hopper has and Ampere has not. */
+    /** Values of {@link DeviceOptions#hidden}: programmatic dependent launch, and all features of Hopper that Ampere lacks. */
     static final String OVERLAP = "dependent_launch";
 
     static final String HOPPER = "sm_90";
 
     private static final Set<String> FEATURES = Set.of(OVERLAP, HOPPER);
 
-    /** The oldest driver with all functions that are called, and what NVIDIA calls it. */
+    /** The oldest driver version that has all functions used here, as a CUDA version. */
     private static final int OLDEST_DRIVER = 12_000;
 
     private static final int NAME_BYTES = 256;
@@ -78,11 +78,11 @@ public final class CudaBackend implements Backend {
     }
 
     /**
-     * What is on a machine whose driver could be loaded; what is missing is one sentence.
+     * The state of a machine whose driver could be loaded. The probe names the first missing requirement.
      *
-     * @param trouble why the driver does not start, if it does not
-     * @param driver what the driver is for, 12040 for CUDA 12.4
-     * @param unmeasured why nothing is known of how busy the GPUs are, if nothing is
+     * @param trouble why the driver does not start; empty if it starts
+     * @param driver the CUDA version of the driver, 12040 for CUDA 12.4
+     * @param unmeasured why utilization is unknown; empty if it is known
      */
     record Installation(
             String trouble,
@@ -91,7 +91,7 @@ public final class CudaBackend implements Backend {
             NativeLibrary nvrtc,
             NativeLibrary cublasLt,
             String unmeasured) {
-        /** @param compiler the version of NVRTC, which is asked where there is one */
+        /** @param compiler the version of NVRTC, if it was found */
         Probe judge(Supplier<String> compiler) {
             if (!trouble.isEmpty()) {
                 return Probe.missing(trouble);
@@ -137,7 +137,7 @@ public final class CudaBackend implements Backend {
         return declare(index, out.getString(0), bytes, integrated, major, minor, driver);
     }
 
-    /** What this build declares of a GPU, here or described. bf16 is fastest where tensor cores take it, from Ampere on. */
+    /** The capabilities of a GPU. bf16 is the fastest type on devices whose tensor cores support it: Ampere and later. */
     public static Probe.DetectedDevice declare(
             int index, String name, long bytes, boolean integrated, int major, int minor, int driver) {
         return new Probe.DetectedDevice(

@@ -42,13 +42,11 @@ import java.util.Set;
 import java.util.stream.Stream;
 
 /**
- * One NVIDIA GPU: its primary context, current on the thread that opened it, and one stream, so that operations run in
- * the order they are asked for. Nothing waits for the GPU but copies, {@link #synchronize} and giving memory back; an
- * error in a kernel therefore shows at the next of these.
+ * An NVIDIA GPU: its primary context, current on the thread that opened it, and one stream, which runs operations in order. Only
+ * copies, {@link #synchronize} and releasing memory wait for the GPU, so a kernel's error is reported at the next of these.
  *
- * <p>A step that is replayed runs eagerly the first time, which compiles its kernels and grows its scopes, is captured
- * into a graph the second time, and from then on is one launch. While it is captured nothing may touch the host: copies
- * and reservations throw.
+ * <p>A replayed step runs eagerly the first time, which compiles its kernels and grows its scopes. The second time it is captured
+ * into a CUDA graph, and from then on it is one graph launch. Copies and reservations throw during capture.
  */
 final class CudaDevice implements Device {
     private static final long STAGING = 4L << 20;
@@ -70,7 +68,7 @@ final class CudaDevice implements Device {
     private final boolean tensorCores;
     private final Optional<CublasGemm> gemm;
     private final CudaLauncher launcher;
-    private final Set<Memory> computed = new HashSet<>(); // what kernels write to
+    private final Set<Memory> computed = new HashSet<>(); // written by kernels
     private final Dispatch dispatch;
     private final Set<Memory> reserved = Collections.newSetFromMap(new IdentityHashMap<>());
     private final Map<Object, Long> graphs = new HashMap<>();
@@ -79,10 +77,7 @@ final class CudaDevice implements Device {
     private boolean capturing;
     private boolean closed;
 
-    /**
-     * The driver was initialized and has a device of this index. Where opening fails the context goes back, and with it whatever was
-     * made in it.
-     */
+    /** Opens a device of an initialized driver. If this fails, the context is released with all its resources. */
     static CudaDevice open(DeviceOptions options) {
         String operation = "open cuda:" + options.index();
         try (Arena arena = Arena.ofConfined()) {
@@ -104,7 +99,7 @@ final class CudaDevice implements Device {
         }
     }
 
-    /** Without a context nobody but NVML knows what is free, and how much a context takes is not documented. */
+    /** Without a context only NVML reports free memory, and the size of a context is not documented. */
     private static MemoryException noContext(String operation, int device, Arena arena) {
         MemorySegment total = arena.allocate(JAVA_LONG);
         CudaDriver.check(CudaDriver.cuDeviceTotalMem_v2(total, device), operation);
@@ -153,8 +148,8 @@ final class CudaDevice implements Device {
                 : OptionalLong.empty();
     }
 
-    /** Host memory that the GPU copies from and to by itself. */
-    @SuppressWarnings("restricted") // the driver hands out an address of as many bytes as were asked for
+    /** Allocates pinned host memory. */
+    @SuppressWarnings("restricted") // the driver returns an address of the requested size
     private MemorySegment pinned() {
         CudaDriver.check(CudaDriver.cuMemHostAlloc(result, STAGING, 0), "open " + name());
         return result.get(ADDRESS, 0).reinterpret(STAGING);
@@ -210,7 +205,7 @@ final class CudaDevice implements Device {
         }
     }
 
-    /** Begins when all before it has ended, and waits for no neighbour, whose launch would be another kind. */
+    /** Runs an operation unfused and without programmatic dependent launch. */
     private void runInOrder(Op op, Tensor[] in, Tensor[] out) {
         dispatch.flush();
         launcher.dependentLaunchAllowed(false);
@@ -219,7 +214,7 @@ final class CudaDevice implements Device {
         launcher.dependentLaunchAllowed(true);
     }
 
-    /** What kernels of an operation may read before the kernels ahead of them have ended. */
+    /** The weights of an operation, which its kernels may read before the kernels ahead of them have finished. */
     private static Stream<Tensor> weights(Op op, Tensor[] in) {
         return switch (op) {
             case Plain.MatMul _, Layers.AddMatMul _ -> Stream.of(in[1]);
@@ -283,7 +278,7 @@ final class CudaDevice implements Device {
     @Override
     public Memory reserve(long bytes) {
         enter("reserve");
-        refuseInCapture("reserve " + bytes + " bytes", "the step asks for more memory than when it ran before");
+        refuseInCapture("reserve " + bytes + " bytes", "the step needs more memory than in its first run");
         CudaMemory memory = allocate(bytes);
         reserved.add(memory);
         return memory;
@@ -298,7 +293,7 @@ final class CudaDevice implements Device {
         return new CudaMemory(result.get(JAVA_LONG, 0), bytes);
     }
 
-    /** What was asked for, what this process has, what is left, and what helps; also while the workspace is asked for. */
+    /** The error for failed reservations: requested, free and used bytes, and remedies. The workspace may not exist yet. */
     private MemoryException outOfMemory(long bytes) {
         MemorySegment total = arena.allocate(JAVA_LONG);
         CudaDriver.check(CudaDriver.cuMemGetInfo_v2(result, total), name() + ": reserve " + bytes + " bytes");
@@ -313,7 +308,7 @@ final class CudaDevice implements Device {
     @Override
     public void release(Memory memory) {
         enter("release");
-        refuseInCapture("release " + memory.bytes() + " bytes", "the recording would go on using them");
+        refuseInCapture("release " + memory.bytes() + " bytes", "the captured graph still uses them");
         if (!reserved.remove(memory)) {
             throw new DeviceException(name() + ": release: these " + memory.bytes() + " bytes are not reserved here");
         }
@@ -335,7 +330,7 @@ final class CudaDevice implements Device {
         }
     }
 
-    /** Pieces of a quantized tensor lie as in their file until the last one is there. */
+    /** Parts of a quantized tensor keep the layout of their file until the last part is written. */
     @Override
     public void write(Tensor to, long from, ByteBuffer piece) {
         enter("write");
@@ -350,7 +345,7 @@ final class CudaDevice implements Device {
         }
     }
 
-    /** By way of pinned memory, so that nobody waits for the GPU unless that is full; see {@link #staged}. */
+    /** Copies through pinned memory, so that the host waits for the GPU only if that is full; see {@link #staged}. */
     private void upload(long pointer, MemorySegment source) {
         for (long at = 0; at < source.byteSize(); ) {
             if (staged == STAGING) {
@@ -395,7 +390,7 @@ final class CudaDevice implements Device {
         }
     }
 
-    /** Into the same pinned memory: copies from it are ahead on the stream. */
+    /** Copies through the same pinned memory; earlier copies from it are ahead on the stream. */
     private void download(MemorySegment target, long pointer) {
         for (long at = 0; at < target.byteSize(); at += STAGING) {
             long bytes = Math.min(STAGING, target.byteSize() - at);
@@ -419,7 +414,7 @@ final class CudaDevice implements Device {
     @Override
     public void synchronize() {
         enter("synchronize");
-        refuseInCapture("synchronize", "the host waits for nothing inside a step");
+        refuseInCapture("synchronize", "a step must not wait for the GPU");
         CudaDriver.check(CudaDriver.cuStreamSynchronize(stream), name() + ": synchronize");
         staged = 0;
     }
@@ -458,7 +453,7 @@ final class CudaDevice implements Device {
         }
     }
 
-    /** The step as a graph that can be launched; nothing of it has run yet. */
+    /** Captures the step as an executable graph without running it. */
     private long capture(Object key, Runnable step) {
         String operation = "replay " + key + ": capture";
         CudaDriver.check(CudaDriver.cuStreamBeginCapture_v2(stream, CudaDriver.CAPTURE_THREAD_LOCAL), operation);
@@ -484,7 +479,7 @@ final class CudaDevice implements Device {
         return result.get(JAVA_LONG, 0);
     }
 
-    /** Takes the stream out of capture; whatever was recorded, and whatever status it has, is of no interest. */
+    /** Ends the capture of the stream after a failure, ignoring its graph and status. */
     private void abandonCapture() {
         result.set(JAVA_LONG, 0, 0);
         CudaDriver.cuStreamEndCapture(stream, result);
@@ -493,7 +488,7 @@ final class CudaDevice implements Device {
         }
     }
 
-    /** For all but operations: nothing that waits for its neighbour is behind this. */
+    /** Begins everything but an operation: first launches operations that are held back for fusion. */
     private void enter(String operation) {
         requireOpen(operation);
         dispatch.flush();
@@ -516,8 +511,8 @@ final class CudaDevice implements Device {
     }
 
     /**
-     * Gives everything back, also what was reserved and not released, and also after a failure, which is thrown in the
-     * end. Operations that still wait do not run: nobody can read what they compute. Closing twice is closing once.
+     * Releases everything, including memory that was not released, and even after a failure, which is thrown at the end. Operations
+     * that are held back for fusion do not run, because their results cannot be read. Closing twice has no effect.
      */
     @Override
     public void close() {

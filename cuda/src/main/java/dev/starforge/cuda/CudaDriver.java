@@ -14,8 +14,8 @@ import java.lang.invoke.MethodHandle;
 import java.util.List;
 
 /**
- * The CUDA driver, function by function, under the names of its header. Handles that the driver hands out (contexts,
- * modules, streams, graphs, device pointers) are longs here; host memory is a segment.
+ * Bindings of the CUDA driver, with the function names of its header. Handles (contexts, modules, streams, graphs, device pointers)
+ * are longs; host memory is a segment.
  */
 final class CudaDriver {
     static final int SUCCESS = 0;
@@ -111,7 +111,7 @@ final class CudaDriver {
 
     private CudaDriver() {}
 
-    /** Throws what the driver calls this status, and for which operation. Kernels and graphs take memory of the GPU, too. */
+    /** Throws an exception with the operation and the status. Any call may run out of memory: kernels and graphs need some, too. */
     static void check(int status, String operation) {
         if (status == OUT_OF_MEMORY) {
             throw new MemoryException(
@@ -122,8 +122,8 @@ final class CudaDriver {
         }
     }
 
-    /** Name and text of a status, as the driver gives them. */
-    @SuppressWarnings("restricted") // the strings are the driver's own and of no stated length
+    /** The driver's name and text of a status. */
+    @SuppressWarnings("restricted") // the strings belong to the driver; their length is unknown
     static String describe(int status) {
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment name = arena.allocate(ADDRESS);

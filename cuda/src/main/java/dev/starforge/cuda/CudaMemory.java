@@ -3,9 +3,9 @@ package dev.starforge.cuda;
 import dev.starforge.tensor.Memory;
 import dev.starforge.tensor.Tensor;
 
-/** A stretch of the GPU's memory. */
+/** An allocation of GPU memory. */
 record CudaMemory(long pointer, long bytes) implements Memory {
-    /** Where a tensor's first element is. */
+    /** The device pointer of a tensor's first element. */
     static long pointer(Tensor tensor) {
         return ((CudaMemory) tensor.memory()).pointer + tensor.offset();
     }

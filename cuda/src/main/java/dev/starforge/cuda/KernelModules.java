@@ -21,12 +21,11 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Compiled kernels of one device. A source file is compiled, for its element types, when the first of its kernels is
- * launched, for exactly the architecture at hand unless a lesser one is asked for, with full-precision division, square root and functions, and without TF32.
+ * The compiled kernels of one device. A program is compiled at the first launch of one of its kernels, for the device's architecture
+ * unless an older one is requested, with full-precision division, square root and functions, and without TF32.
  *
- * <p>Machine code is kept on disk under the hash of everything it depends on, behind its own digest, and put in place
- * by an atomic rename, so that processes can share the folder. The cache only saves time: an entry that is damaged is
- * compiled again, and a folder that cannot be written is done without.
+ * <p>Machine code is cached on disk under the hash of everything it depends on, preceded by its own digest. An atomic rename puts it
+ * in place, so that processes can share the folder. Damaged entries are compiled again, and an unwritable folder is ignored.
  */
 final class KernelModules {
     private static final int DIGEST_BYTES = 32;
@@ -42,22 +41,22 @@ final class KernelModules {
         this.cache = cache;
     }
 
-    /** For a device of compute capability {@code major.minor}, whose context is current. */
+    /** Kernels for a device of compute capability {@code major.minor}, whose context is current. */
     static KernelModules of(int major, int minor, Path cache) {
         return new KernelModules("sm_" + major + minor + (hasWarpgroups(major, minor) ? "a" : ""), cache);
     }
 
-    /** Only Hopper has them: they are compiled for sm_90a, which no other chip runs. */
+    /** Only Hopper has wgmma: its kernels are compiled for sm_90a, which runs on no other device. */
     static boolean hasWarpgroups(int major, int minor) {
         return major == 9 && minor == 0;
     }
 
-    /** As Ampere has them, for any device since: NVRTC makes PTX, and the driver machine code of it. */
+    /** Kernels for Ampere, which run on every later device: NVRTC generates PTX, and the driver compiles it to machine code. */
     static KernelModules portable(Path cache) {
         return new KernelModules("compute_80", cache);
     }
 
-    /** The driver's handle on a kernel. */
+    /** The driver's handle of a kernel. */
     long function(Variant variant) {
         Long function = functions.get(variant);
         if (function == null) {
@@ -117,7 +116,7 @@ final class KernelModules {
         return CudaDriver.cuModuleLoadData(out, image);
     }
 
-    /** The dialect, spelled for CUDA. */
+    /** The prelude that defines the kernel dialect for CUDA. */
     static String prelude() {
         try (InputStream stream = KernelModules.class.getResourceAsStream("cuda.prelude")) {
             if (stream == null) {
@@ -129,7 +128,7 @@ final class KernelModules {
         }
     }
 
-    /** The machine code in a cache entry; nothing when it is absent or damaged. */
+    /** The machine code of a cache entry; empty if the entry is missing or damaged. */
     private static byte[] cached(Path entry) {
         try {
             byte[] bytes = Files.readAllBytes(entry);
@@ -137,7 +136,7 @@ final class KernelModules {
             boolean whole =
                     bytes.length > DIGEST_BYTES && Arrays.equals(sha256(cubin), Arrays.copyOf(bytes, DIGEST_BYTES));
             return whole ? cubin : new byte[0];
-        } catch (IOException absent) {
+        } catch (IOException e) {
             return new byte[0];
         }
     }
@@ -151,7 +150,7 @@ final class KernelModules {
             Files.write(part, bytes);
             Files.move(part, entry, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
         } catch (IOException unwritable) {
-            return; // compiling again next time is all that is lost
+            return; // compiled again next time
         }
     }
 
@@ -163,7 +162,7 @@ final class KernelModules {
         }
     }
 
-    /** Unloads everything; the status of the first module that could not be. */
+    /** Unloads all modules. Returns the first failed status. */
     int unload() {
         int failure = CudaDriver.SUCCESS;
         for (long module : modules.values()) {

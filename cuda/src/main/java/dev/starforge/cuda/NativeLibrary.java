@@ -21,27 +21,27 @@ import java.util.Optional;
 import java.util.function.Function;
 
 /**
- * A native library that may not be there. Absence is a value with a reason, not a failure to load a class: bindings of
- * a missing library still initialize, and calling one throws the reason.
+ * An optional native library. A missing library is a value with a reason, not a failure to load a class: its bindings initialize,
+ * and calling one throws the reason.
  */
 sealed interface NativeLibrary {
-    /** It was loaded under {@code name}. */
+    /** A library that was loaded as {@code name}. */
     record Found(String name, SymbolLookup symbols) implements NativeLibrary {}
 
-    /** It was not, and {@code reason} says so to people. */
+    /** A missing library; {@code reason} is a message for users. */
     record Missing(String reason) implements NativeLibrary {}
 
-    /** The first of {@code names} that loads. */
+    /** Loads the first of {@code names} that exists. */
     static NativeLibrary open(String missing, List<String> names) {
         return open(missing, names, NativeLibrary::load);
     }
 
-    /** @param loader gives the symbols of a library, throws {@link IllegalArgumentException} where there is none */
+    /** @param loader looks up a library, throws {@link IllegalArgumentException} if there is none */
     static NativeLibrary open(String missing, List<String> names, Function<String, SymbolLookup> loader) {
         for (String name : names) {
             try {
                 return new Found(name, loader.apply(name));
-            } catch (IllegalArgumentException absent) {
+            } catch (IllegalArgumentException e) {
                 continue; // the only way to ask the dynamic linker
             } catch (IllegalCallerException denied) {
                 return new Missing("native access is not granted to module dev.starforge.cuda");
@@ -56,9 +56,8 @@ sealed interface NativeLibrary {
     }
 
     /**
-     * Where libraries of the CUDA toolkit may be: wherever the dynamic linker looks, to which the launcher adds CUDA_HOME and
-     * an active Python environment; the toolkit's own folders; and those that NVIDIA's Python packages bring, newest
-     * names first.
+     * Candidate paths of a CUDA toolkit library: the dynamic linker's search path, to which the launcher adds CUDA_HOME and an active
+     * Python environment; the toolkit's folders; and the folders of NVIDIA's Python packages. Newest names come first.
      */
     static List<String> searchPaths(String... names) {
         return searchPaths(Path.of("/"), names);
@@ -86,7 +85,7 @@ sealed interface NativeLibrary {
         return places;
     }
 
-    /** Folders by a pattern of their names, one level after the other. */
+    /** Expands a path pattern level by level. */
     private static List<Path> matching(Path root, String pattern) {
         List<Path> found = List.of(root);
         for (String name : pattern.split("/")) {
@@ -95,7 +94,7 @@ sealed interface NativeLibrary {
                 try (DirectoryStream<Path> inside = Files.newDirectoryStream(folder, name)) {
                     inside.forEach(deeper::add);
                 } catch (IOException | DirectoryIteratorException unreadable) {
-                    continue; // nothing to find there
+                    continue; // not a readable folder
                 }
             }
             found = deeper;
@@ -103,7 +102,7 @@ sealed interface NativeLibrary {
         return found.stream().sorted(Comparator.reverseOrder()).toList();
     }
 
-    /** A handle on a C function; one that throws why not where the library or the function is missing. */
+    /** The handle of a C function. If the library or the function is missing, the handle throws the reason. */
     @SuppressWarnings("restricted")
     default MethodHandle handle(String function, FunctionDescriptor type) {
         return switch (this) {
@@ -125,7 +124,7 @@ sealed interface NativeLibrary {
         return MethodHandles.dropArguments(lazy, 0, type.parameterList());
     }
 
-    /** What a downcall can throw besides what it is meant to: nothing that is checked. */
+    /** Wraps a throwable of a downcall, which throws no checked exceptions. */
     static RuntimeException unchecked(Throwable thrown) {
         return switch (thrown) {
             case RuntimeException e -> e;

@@ -90,7 +90,7 @@ final class Nvml {
     }
 
     /** Throws an exception with the operation and NVML's text for a failed status. */
-    @SuppressWarnings("restricted") // the string is the library's own and of no stated length
+    @SuppressWarnings("restricted") // the string belongs to the library; its length is unknown
     private static void check(int status, String operation) {
         if (status != SUCCESS) {
             throw new DeviceException(operation + ": "

@@ -13,7 +13,7 @@ import java.lang.invoke.MethodHandle;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 
-/** NVRTC, CUDA's run-time compiler, function by function under the names of its header, and {@link #compile}. */
+/** Bindings of NVRTC, CUDA's run-time compiler, with the function names of its header, and {@link #compile}. */
 final class Nvrtc {
     private static final int SUCCESS = 0;
 
@@ -59,7 +59,7 @@ final class Nvrtc {
         }
     }
 
-    /** The machine code for {@code source}; throws with the compiler's log if it does not compile. */
+    /** Compiles {@code source} to machine code. Throws an exception with the compiler's log if it does not compile. */
     static byte[] compile(String name, String source, List<String> options) {
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment program = arena.allocate(JAVA_LONG);
@@ -86,7 +86,7 @@ final class Nvrtc {
     private static byte[] cubin(Arena arena, String name, long program) {
         MemorySegment bytes = arena.allocate(JAVA_LONG);
         check(nvrtcGetCUBINSize(program, bytes), name);
-        if (bytes.get(JAVA_LONG, 0) == 0) { // compiled for compute_NN, which is no chip
+        if (bytes.get(JAVA_LONG, 0) == 0) { // compiled for compute_NN: PTX only
             return ptx(arena, name, program);
         }
         MemorySegment cubin = arena.allocate(bytes.get(JAVA_LONG, 0));
@@ -110,7 +110,7 @@ final class Nvrtc {
         return log.getString(0);
     }
 
-    @SuppressWarnings("restricted") // the string is the library's own and of no stated length
+    @SuppressWarnings("restricted") // the string belongs to the library; its length is unknown
     private static void check(int status, String operation) {
         if (status != SUCCESS) {
             throw new DeviceException(operation + ": "

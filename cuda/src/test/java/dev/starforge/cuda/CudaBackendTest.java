@@ -28,7 +28,7 @@ class CudaBackendTest {
     private final CudaBackend backend = new CudaBackend();
 
     @Test
-    void probeGivesAReasonAndNumbersItsDevices() {
+    void probeReportsReasonAndNumbersDevices() {
         Probe probe = backend.probe();
         assertFalse(probe.reason().isBlank());
         for (int i = 0; i < probe.devices().size(); i++) {
@@ -40,21 +40,21 @@ class CudaBackendTest {
     }
 
     @Test
-    void openingADeviceThatIsNotThereSaysWhy(@TempDir Path cache) {
+    void openingMissingDeviceReportsReason(@TempDir Path cache) {
         DeviceException thrown =
                 assertThrows(DeviceException.class, () -> backend.open(new DeviceOptions(99, 0, cache)));
         assertTrue(thrown.getMessage().startsWith("cuda:99 cannot be opened: "), thrown.getMessage());
     }
 
     @Test
-    void whatCannotBeHiddenIsRefused(@TempDir Path cache) {
+    void rejectsUnknownHiddenFeatures(@TempDir Path cache) {
         DeviceOptions options = new DeviceOptions(0, 0, cache, Set.of("sm_70"));
         DeviceException thrown = assertThrows(DeviceException.class, () -> backend.open(options));
         assertTrue(thrown.getMessage().startsWith("cuda: cannot hide [sm_70]; expected some of "), thrown.getMessage());
     }
 
     @Test
-    void eachMissingPieceIsOneSentence() {
+    void everyMissingRequirementHasAMessage() {
         NativeLibrary found = new NativeLibrary.Found("it", name -> Optional.empty());
         NativeLibrary missing = new NativeLibrary.Missing("it was not found");
         List<Probe.DetectedDevice> gpus = List.of(CudaBackend.declare(0, "H200", 1L << 37, false, 9, 0, 12_040));
@@ -95,7 +95,7 @@ class CudaBackendTest {
     }
 
     @Test
-    void librariesAreLookedForInOrderAndTheFirstThatLoadsIsTaken() {
+    void loadsFirstLibraryInOrder() {
         List<String> asked = new ArrayList<>();
         NativeLibrary library = NativeLibrary.open("none", List.of("a.so", "b.so", "c.so"), name -> {
             asked.add(name);
@@ -112,7 +112,7 @@ class CudaBackendTest {
     }
 
     @Test
-    void theLoaderComesFirstThenToolkitsThenPythonPackages(@TempDir Path root) throws IOException {
+    void searchesLoaderThenToolkitsThenPythonPackages(@TempDir Path root) throws IOException {
         for (String folder : List.of(
                 "usr/local/cuda/lib64",
                 "usr/local/lib/python3.12/dist-packages/nvidia/cu13/lib",
@@ -130,12 +130,12 @@ class CudaBackendTest {
     }
 
     @Test
-    void thePreludeHasGroupsAsTheyAreLaunched() {
+    void preludeGroupSizeMatchesLaunch() {
         assertTrue(KernelModules.prelude().contains("#define GROUP " + Launch.GROUP + "\n"));
     }
 
     @Test
-    void aMissingLibraryIsAReasonAndItsFunctionsThrowIt() {
+    void functionsOfMissingLibraryThrowReason() {
         NativeLibrary library = NativeLibrary.open("it is not here", List.of("libstarforge-not-there.so.1"));
         assertEquals(new NativeLibrary.Missing("it is not here"), library);
         MethodHandle handle = library.handle(

@@ -43,7 +43,7 @@ class DispatchTest {
     }
 
     @Test
-    void everyFusedOperationIsAskedFor() {
+    void everyFusedOperationIsTested() {
         assertEquals(
                 Stream.of(Fused.class.getPermittedSubclasses())
                         .filter(Class::isRecord)
@@ -58,7 +58,7 @@ class DispatchTest {
     }
 
     @Test
-    void activationsMayHaveSixteenBits() {
+    void supportsSixteenBitActivations() {
         for (DType type : List.of(DType.F16, DType.BF16)) {
             Spec x = new Spec(type, Shape.of(3, 4, 256));
             assertEquals(Support.NATIVE, Dispatch.supports(new Plain.Add(), x, Spec.f32(256)));
@@ -68,7 +68,7 @@ class DispatchTest {
     }
 
     @Test
-    void quantizedWeightsThatFillTilesAreNative() {
+    void quantizedWeightsOfWholeTilesAreNative() {
         Spec w = new Spec(DType.Q8_0, Shape.of(48, 128));
         assertEquals(Support.NATIVE, Dispatch.supports(new Plain.MatMul(false, true), Spec.f32(1, 128), w));
         assertEquals(Support.NATIVE, Dispatch.supports(new Plain.Gather(), w, Spec.i32(1)));
@@ -78,7 +78,7 @@ class DispatchTest {
     }
 
     @Test
-    void otherQuantizedWeightsAreRefused() {
+    void otherQuantizedWeightsAreUnsupported() {
         Spec w = new Spec(DType.Q8_0, Shape.of(5, 32));
         assertEquals(Support.NONE, Dispatch.supports(new Plain.MatMul(false, true), Spec.f32(1, 32), w));
         assertEquals(Support.NONE, Dispatch.supports(new Plain.Gather(), w, Spec.i32(1)));

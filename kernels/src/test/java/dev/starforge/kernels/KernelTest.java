@@ -30,7 +30,7 @@ class KernelTest {
 
     @ParameterizedTest
     @MethodSource("files")
-    void theTableNamesExactlyTheKernelsOfAFile(String file) {
+    void enumMatchesKernelsOfSource(String file) {
         List<String> defined = DEFINITION
                 .matcher(Variant.source(file))
                 .results()
@@ -47,12 +47,12 @@ class KernelTest {
 
     @ParameterizedTest
     @MethodSource("files")
-    void kernelsAreWrittenInTheDialect(String file) {
+    void kernelsUseOnlyTheDialect(String file) {
         assertEquals(List.of(), builtins(file));
     }
 
     @Test
-    void whatKernelsShareIsWrittenInTheDialect() {
+    void sharedSourcesUseOnlyTheDialect() {
         assertEquals(List.of(), builtins("common"));
     }
 
@@ -64,7 +64,7 @@ class KernelTest {
                 .toList();
     }
 
-    static Stream<Arguments> sharedNumbers() {
+    static Stream<Arguments> constantsMatchJava() {
         return Stream.concat(
                 Stream.of(
                         Arguments.of("common", "TILE", MatMuls.TILE),
@@ -83,12 +83,12 @@ class KernelTest {
 
     @ParameterizedTest
     @MethodSource
-    void sharedNumbers(String file, String name, int value) {
+    void constantsMatchJava(String file, String name, int value) {
         assertTrue(Variant.source(file).contains("#define " + name + " " + value + "\n"));
     }
 
     @Test
-    void aVariantIsItsKernelAndItsMacros() {
+    void variantsAreEqualByKernelAndMacros() {
         Variant plain = new Variant(Kernel.CAST, List.of());
         Variant narrowing = new Variant(Kernel.CAST, List.of("X i32", "Y bf16"));
         assertEquals("elementwise", plain.unitName());
@@ -100,7 +100,7 @@ class KernelTest {
     }
 
     @Test
-    void aLaunchIsNotLargerThanADeviceTakes() {
+    void launchSizeIsLimited() {
         Variant fill = new Variant(Kernel.FILL, List.of());
         DeviceException thrown = assertThrows(DeviceException.class, () -> new Launch(fill, List.of(), 1, 65536, 1));
         assertTrue(thrown.getMessage().startsWith("Fill: 1 x 65536 x 1 groups: expected 1 to "), thrown.getMessage());

@@ -34,7 +34,7 @@ class SignatureTest {
     }
 
     @Test
-    void parametersAreReadOutOfTheSource() {
+    void parsesParametersFromSource() {
         assertEquals(
                 List.of(
                         new Signature.Parameter("X", "x"),
@@ -56,7 +56,7 @@ class SignatureTest {
     }
 
     @Test
-    void typesOfArgumentsAreMacrosAndFloat32IsLeftOut() {
+    void typeMacrosOmitFloat32() {
         Argument n = new Argument.Long(5);
         Signature cast = Signature.of(Kernel.CAST);
         assertEquals(
@@ -68,7 +68,7 @@ class SignatureTest {
     }
 
     @Test
-    void buffersOfOneTypeMustAgree() {
+    void rejectsDifferentTypesForOneMacro() {
         Signature affine = Signature.of(Kernel.AFFINE);
         Argument one = new Argument.Float(1);
         List<Argument> mixed = List.of(of(DType.F16), of(DType.BF16), new Argument.Long(5), one, one);
@@ -78,7 +78,7 @@ class SignatureTest {
     }
 
     @Test
-    void anArgumentForEveryParameter() {
+    void rejectsWrongNumberOfArguments() {
         assertEquals(
                 "Fill: 1 arguments for parameters [y, n, value]",
                 assertThrows(

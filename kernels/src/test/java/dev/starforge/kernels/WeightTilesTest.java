@@ -16,7 +16,7 @@ class WeightTilesTest {
     @ParameterizedTest
     @EnumSource(
             names = {"Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K", "NF4", "NF4_DOUBLE", "INT8_128"})
-    void bitsOnlyChangePlaces(DType type) {
+    void repackingPermutesBits(DType type) {
         WeightTiles tiles = WeightTiles.of(type);
         int[] sources = tiles.sources();
         assertEquals(sources.length, Arrays.stream(sources).distinct().count());
@@ -32,7 +32,7 @@ class WeightTilesTest {
     /** The bytes of a matrix are those of its units and what no unit has. */
     @ParameterizedTest
     @EnumSource(names = {"Q4_0", "Q6_K", "INT8_128"})
-    void unitsFillAMatrix(DType type) {
+    void unitsCoverTheMatrix(DType type) {
         WeightTiles tiles = WeightTiles.of(type);
         Spec w = new Spec(type, Shape.of(48, 2L * tiles.unitColumns()));
         assertTrue(WeightTiles.supports(w));

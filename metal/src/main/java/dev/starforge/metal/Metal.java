@@ -12,9 +12,8 @@ import java.lang.foreign.SymbolLookup;
 import java.lang.invoke.MethodHandle;
 
 /**
- * What is needed of the Objective-C runtime and of Metal to ask which GPU is there, function by function under the C
- * names. It initializes only where Metal is installed. A message is an ordinary call, not a variadic one, with one
- * handle for each type of result.
+ * Bindings of the functions of Metal and the Objective-C runtime that describe the GPU, under their C names. The class initializes
+ * only if Metal is installed. objc_msgSend is not variadic here: it has one handle per result type.
  */
 @SuppressWarnings("restricted") // native access is granted to this module at launch
 final class Metal {
@@ -24,7 +23,7 @@ final class Metal {
             SymbolLookup.libraryLookup("/System/Library/Frameworks/Metal.framework/Metal", Arena.global());
 
     static {
-        // a program without CoreGraphics is given no default device
+        // without CoreGraphics there is no default device
         SymbolLookup.libraryLookup("/System/Library/Frameworks/CoreGraphics.framework/CoreGraphics", Arena.global());
     }
 

@@ -12,10 +12,7 @@ import java.lang.foreign.MemorySegment;
 import java.nio.file.Files;
 import java.nio.file.Path;
 
-/**
- * Apple GPUs, pre-release: the GPU is found and named, but there are no kernels yet, so that no device is ever offered
- * and nothing can select this backend.
- */
+/** Apple GPUs (pre-release): reports the GPU, but has no kernels yet, so it offers no device and is never selected. */
 public final class MetalBackend implements Backend {
     private static final Path FRAMEWORK = Path.of("/System/Library/Frameworks/Metal.framework");
 
@@ -37,11 +34,11 @@ public final class MetalBackend implements Backend {
         try {
             return Probe.missing(gpu() + ", but Starforge has no Metal kernels yet (pre-release)");
         } catch (RuntimeException | LinkageError failure) {
-            return Probe.missing("Metal is installed, but cannot be asked: " + failure);
+            return Probe.missing("Metal is installed, but fails: " + failure);
         }
     }
 
-    /** Which GPU is there, in words. */
+    /** A sentence that describes the GPU. */
     private static String gpu() {
         MemorySegment pool = Metal.objc_autoreleasePoolPush();
         try {
@@ -59,7 +56,7 @@ public final class MetalBackend implements Backend {
         }
     }
 
-    /** No kernels yet, and so no expansions either. */
+    /** There are no kernels yet, so expansions cannot run either. */
     @Override
     public Support supports(Op op, Spec... in) {
         return Support.NONE;

@@ -20,7 +20,7 @@ class MetalBackendTest {
     private final MetalBackend backend = new MetalBackend();
 
     @Test
-    void offersNoDeviceAndSaysWhy() {
+    void offersNoDeviceAndReportsReason() {
         Probe probe = backend.probe();
         assertEquals(List.of(), probe.devices());
         assertTrue(
@@ -29,14 +29,14 @@ class MetalBackendTest {
     }
 
     @Test
-    void openingThrowsTheReason(@TempDir Path cache) {
+    void openingThrowsReason(@TempDir Path cache) {
         DeviceException thrown =
                 assertThrows(DeviceException.class, () -> backend.open(new DeviceOptions(0, 0, cache)));
         assertTrue(thrown.getMessage().endsWith(backend.probe().reason()), thrown.getMessage());
     }
 
     @Test
-    void claimsNoKernel() {
+    void supportsNoOperation() {
         assertEquals(Support.NONE, backend.supports(new Plain.Add(), Spec.f32(2), Spec.f32(2)));
         assertEquals(Support.NONE, backend.supports(new Fused.RmsNorm(1e-5f), Spec.f32(2, 3), Spec.f32(3)));
     }

@@ -22,7 +22,7 @@ class EmulatorTest {
             "(?ms)^#define (\\w+)\\b(?!.*^#undef \\1\\b)|^FUNCTION \\w+ (\\w+)\\(|^typedef [^\\n]* (\\w+);");
 
     @Test
-    void withoutACompilerTestsAreSkippedButNotInCi() {
+    void missingCompilerSkipsTestsExceptInCi() {
         assertThatThrownBy(() -> Emulator.require(Optional.empty(), false))
                 .isInstanceOf(TestAbortedException.class)
                 .hasMessageContaining("no C++ compiler");
@@ -33,7 +33,7 @@ class EmulatorTest {
 
     /** A word that only one prelude knows would compile here and not there. */
     @Test
-    void bothPreludesSpellTheSameDialect() throws IOException {
+    void preludesDefineTheSameDialect() throws IOException {
         assertThat(words("/dev/starforge/conformance/emulator/host.prelude"))
                 .isEqualTo(words("/dev/starforge/cuda/cuda.prelude"));
     }

@@ -33,7 +33,7 @@ class PlantedFaultsTest {
     }
 
     @Test
-    void aBoundThatIsOneTooFar() {
+    void findsOffByOneBound() {
         assertThatThrownBy(() -> run(planted("i < width; i += GROUP", "i <= width; i += GROUP"), SUM, Spec.f32(3, 300)))
                 .isInstanceOf(DeviceException.class)
                 .hasMessageContaining(
@@ -42,7 +42,7 @@ class PlantedFaultsTest {
 
     /** Memory behind the tensor belongs to its neighbour, so nothing but the bounds of the tensor itself can tell. */
     @Test
-    void anIndexIntoTheNeighboursRow() {
+    void findsIndexIntoAdjacentTensor() {
         assertThatThrownBy(() -> run(
                         planted("x[(i64)GROUP_X * width + i]", "x[(i64)(GROUP_X + 1) * width + i]"),
                         SUM,
@@ -53,7 +53,7 @@ class PlantedFaultsTest {
     }
 
     @Test
-    void anIndexBeforeTheBuffer() {
+    void findsIndexBeforeBuffer() {
         assertThatThrownBy(() -> run(planted("y[GROUP_X] = sum", "y[(i64)GROUP_X - 1] = sum"), SUM, Spec.f32(3, 5)))
                 .isInstanceOf(DeviceException.class)
                 .hasMessageContaining(
@@ -61,7 +61,7 @@ class PlantedFaultsTest {
     }
 
     @Test
-    void anIndexOutsideOfASharedArray() {
+    void findsIndexOutsideSharedArray() {
         assertThatThrownBy(
                         () -> run(planted("scratch[SIMDGROUP] = x", "scratch[SIMDGROUP + 1] = x"), SUM, Spec.f32(3, 5)))
                 .isInstanceOf(DeviceException.class)
@@ -70,7 +70,7 @@ class PlantedFaultsTest {
     }
 
     @Test
-    void aBarrierThatIsMissingBeforeAReader() {
+    void findsMissingBarrierBeforeRead() {
         UnaryOperator<String> edit = planted(
                 "        BARRIER();\n    }\n    if (THREAD == 0) {\n        y[",
                 "    }\n    if (THREAD == 0) {\n        y[");
@@ -83,7 +83,7 @@ class PlantedFaultsTest {
 
     /** Here every thread reads what was meant; it is the next sum that may overwrite it too early. */
     @Test
-    void aBarrierThatIsMissingBeforeTheNextWriter() {
+    void findsMissingBarrierBeforeWrite() {
         UnaryOperator<String> edit = planted("    BARRIER();\n    return max;", "    return max;");
         assertThatThrownBy(() -> run(edit, new Plain.Softmax(), Spec.f32(3, 300)))
                 .isInstanceOf(DeviceException.class)
@@ -93,7 +93,7 @@ class PlantedFaultsTest {
     }
 
     @Test
-    void aBarrierThatSomeThreadsSkip() {
+    void findsDivergentBarrier() {
         UnaryOperator<String> edit = planted(
                 "    sum = group_sum(sum, scratch);",
                 "    if (THREAD == 77) {\n        return;\n    }\n    sum = group_sum(sum, scratch);");
@@ -105,7 +105,7 @@ class PlantedFaultsTest {
     }
 
     @Test
-    void twoBarriersForTheTwoHalvesOfAGroup() {
+    void findsDifferentBarriersInOneGroup() {
         assertThatThrownBy(() -> run(
                         planted(
                                 "    BARRIER();\n    float sum = 0;",
@@ -118,7 +118,7 @@ class PlantedFaultsTest {
     }
 
     @Test
-    void sharedMemoryThatNobodyWrote() {
+    void findsUninitializedSharedMemory() {
         assertThatThrownBy(() -> run(
                         planted(
                                 "if (LANE == 0) {\n        scratch[SIMDGROUP] = x",
@@ -132,7 +132,7 @@ class PlantedFaultsTest {
 
     /** What the last group left in shared memory is not there for the next one. */
     @Test
-    void sharedMemoryThatTheLastGroupWrote() {
+    void findsSharedMemoryOfPreviousGroup() {
         assertThatThrownBy(() -> run(
                         planted(
                                 "if (LANE == 0) {\n        scratch[SIMDGROUP] = x",
@@ -145,7 +145,7 @@ class PlantedFaultsTest {
     }
 
     @Test
-    void anArgumentOfTheWrongType() {
+    void findsArgumentOfWrongType() {
         try (EmulatedDevice device =
                         new EmulatedDevice(emulator, false, false, UnaryOperator.identity(), variant -> {});
                 Scope scope = new Scope(device)) {
@@ -163,7 +163,7 @@ class PlantedFaultsTest {
     }
 
     @Test
-    void sharedMemoryThatTheTableDoesNotKnow() {
+    void findsUndeclaredSharedMemory() {
         assertThatThrownBy(() -> run(
                         planted(
                                 "SHARED(float, scratch, SIMDGROUPS);\n    float sum",
@@ -176,7 +176,7 @@ class PlantedFaultsTest {
 
     /** After a fault the next launch starts afresh. */
     @Test
-    void withoutAFaultTheSumsAreRight() {
+    void computesCorrectSumsWithoutFault() {
         assertThatThrownBy(
                 () -> run(planted("i < width; i += GROUP", "i <= width; i += GROUP"), SUM, Spec.f32(3, 300)));
         assertThat(run(UnaryOperator.identity(), SUM, Spec.f32(3, 300))).containsOnly(299 * 300 / 2);

@@ -31,7 +31,8 @@ final class RopeStoreFusionTest {
         "4, 1, 1, 8, 4, F32, F32, false",
         "3, 2, 2, 16, 8, F32, F32, true",
     })
-    void sameBitsAsApart(int tokens, int heads, int kvHeads, int d, int half, DType x, DType cache, boolean over) {
+    void matchesUnfusedKernelsBitwise(
+            int tokens, int heads, int kvHeads, int d, int half, DType x, DType cache, boolean over) {
         List<byte[]> apart = run(tokens, heads, kvHeads, d, half, x, cache, over, true);
         List<byte[]> together = run(tokens, heads, kvHeads, d, half, x, cache, over, false);
         assertThat(together).hasSize(4);
