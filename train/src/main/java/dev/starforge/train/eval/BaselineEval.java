@@ -9,7 +9,7 @@ import java.util.List;
 import java.util.OptionalLong;
 import tools.jackson.databind.node.ObjectNode;
 
-/** Bits per byte of plain statistics of bytes and of a compressor, which give the scale for those of a model. */
+/** Bits per byte of byte statistics and of a compressor, as a scale for those of a model. */
 final class BaselineEval {
     private static final int MOST_CHARACTERS = 4 << 20;
 

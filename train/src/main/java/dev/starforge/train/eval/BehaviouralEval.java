@@ -12,13 +12,12 @@ import java.util.OptionalInt;
 import java.util.stream.Stream;
 
 /**
- * Prompts that show what a model does rather than how likely a text is: it continues each, and the share of continuations
- * that fit the grammar of their language is the parse rate. A continuation is cut off somewhere, which is no fault of its
- * own: what is after the last whole line is left out where the length was the limit, and brackets that are open then are
- * closed before the grammar is asked. One of which nothing is left then does not count as fitting.
+ * Completes prompts and reports the parse rate: the share of completions that fit the grammar of their language. A
+ * completion that ends at the token limit is cut to its last whole line, and open brackets are closed before parsing. A
+ * completion that is empty then counts as not parsed.
  */
 public final class BehaviouralEval {
-    /** Beginnings that ask for a definition, some lines of which any model of the language should get right. */
+    /** Prompts that ask for a definition whose first lines any model of the language should get right. */
     private static final Map<String, List<String>> KNOWN = Map.of(
             "java",
             List.of(
@@ -72,10 +71,10 @@ public final class BehaviouralEval {
 
     private BehaviouralEval() {}
 
-    /** A beginning in a language; empty where nobody says which. */
+    /** A prompt and its language; the language is empty if it is unknown. */
     record Prompt(String language, String text) {}
 
-    /** Those of the settings; else some for the languages that most files are in. */
+    /** The prompts of the settings, or else default prompts for the most frequent languages. */
     static List<Prompt> prompts(RunConfig config, Map<String, Long> files) {
         List<String> languages = files.entrySet().stream()
                 .filter(entry -> KNOWN.containsKey(entry.getKey()))
@@ -97,12 +96,12 @@ public final class BehaviouralEval {
         return given.stream().map(text -> new Prompt(language, text)).toList();
     }
 
-    /** The languages that have a grammar. */
+    /** The languages with a grammar. */
     public static Stream<String> languages() {
         return KNOWN.keySet().stream().sorted();
     }
 
-    /** Whether prompt and continuation fit the grammar; empty where there is none. */
+    /** Returns whether prompt and completion parse; empty if there is no grammar. */
     static Optional<Boolean> parses(Prompt prompt, String written, boolean cut, Evaluation.Tools tools) {
         if (prompt.language.isEmpty()) {
             return Optional.empty();
@@ -114,7 +113,7 @@ public final class BehaviouralEval {
         return errors.isPresent() ? Optional.of(errors.getAsInt() == 0 && !kept.isBlank()) : Optional.empty();
     }
 
-    /** What closes the brackets that are open at the end, those in texts and comments aside. */
+    /** The closing brackets that complete a text, ignoring brackets in strings and comments. */
     static String closing(String language, String text) {
         boolean python = language.equals("python");
         Deque<Character> open = new ArrayDeque<>();
@@ -139,7 +138,7 @@ public final class BehaviouralEval {
         StringBuilder closing = new StringBuilder();
         open.forEach(closing::append);
         if (language.equals("cpp") && !closing.isEmpty() && text.contains("class ")) {
-            closing.append(';'); // which a class must have and a block may
+            closing.append(';'); // required after a class, permitted after a block
         }
         return closing.toString();
     }

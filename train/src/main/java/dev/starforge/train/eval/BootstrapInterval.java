@@ -4,8 +4,8 @@ import dev.starforge.tensor.Philox;
 import java.util.Arrays;
 
 /**
- * A mean, or a ratio of sums, with its 95 % interval: that of a thousand samples with replacement (Efron 1979), drawn by
- * counter, so it is the same every time. Compared figures share their draws.
+ * A mean or a ratio of sums with its 95 % confidence interval, from a thousand bootstrap samples (Efron 1979). The
+ * random numbers are counter-based, so results are reproducible, and compared metrics share their samples.
  */
 record BootstrapInterval(double value, double low, double high) {
     private static final int SAMPLES = 1000;
@@ -22,14 +22,17 @@ record BootstrapInterval(double value, double low, double high) {
         return ratio(values, ones);
     }
 
-    /** The difference of two means of the same items. */
+    /** The difference of two means over the same items. */
     static BootstrapInterval difference(double[] one, double[] other) {
         double[] differences = new double[one.length];
         Arrays.setAll(differences, i -> one[i] - other[i]);
         return mean(differences);
     }
 
-    /** The difference of two perplexities of the same items: exp(sum(one) / sum(tokens)) - exp(sum(other) / sum(tokens)). */
+    /**
+     * The difference of two perplexities over the same items: exp(sum(one) / sum(tokens)) - exp(sum(other) /
+     * sum(tokens)).
+     */
     static BootstrapInterval perplexities(double[] one, double[] other, double[] tokens) {
         return of(
                 tokens.length,

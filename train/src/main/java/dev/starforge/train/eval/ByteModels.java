@@ -4,8 +4,8 @@ import java.util.HashMap;
 import java.util.Map;
 
 /**
- * What plain statistics of bytes make of a text, for orientation: a model that does no better has learned nothing. Both are
- * trained on one text and asked about another, in bits per byte.
+ * Simple byte models as a baseline: a language model that does no better has learned nothing. Both are trained on one
+ * text and evaluated on another, in bits per byte.
  */
 final class ByteModels {
     private static final int SYMBOLS = 256;
@@ -20,7 +20,7 @@ final class ByteModels {
             triples.computeIfAbsent((train[i - 2] & 0xff) << 8 | train[i - 1] & 0xff, key -> new int[SYMBOLS])[
                     train[i] & 0xff]++;
         }
-        Map<Integer, int[]> pairs = new HashMap<>(); // how many bytes come before a pair
+        Map<Integer, int[]> pairs = new HashMap<>(); // distinct bytes that precede a pair
         triples.forEach((context, counts) -> {
             for (int c = 0; c < SYMBOLS; c++) {
                 if (counts[c] > 0) {
@@ -28,7 +28,7 @@ final class ByteModels {
                 }
             }
         });
-        int[] singles = new int[SYMBOLS]; // how many bytes come before a byte
+        int[] singles = new int[SYMBOLS]; // distinct bytes that precede a byte
         pairs.forEach((context, counts) -> {
             for (int c = 0; c < SYMBOLS; c++) {
                 singles[c] += counts[c] > 0 ? 1 : 0;
@@ -78,8 +78,8 @@ final class ByteModels {
     }
 
     /**
-     * Prediction by partial matching of order 5, method C (Moffat 1990), with exclusion; it goes on learning from what it
-     * is asked about, as a compressor does.
+     * Prediction by partial matching of order 5, method C (Moffat 1990), with exclusion. It also learns from the text
+     * it is evaluated on, as a compressor does.
      */
     static double partialMatching(byte[] train, byte[] test) {
         Map<Long, Map<Integer, Integer>> contexts = new HashMap<>();

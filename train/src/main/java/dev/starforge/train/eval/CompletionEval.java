@@ -22,23 +22,23 @@ import java.util.stream.IntStream;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
- * How well a model completes code: the next line from what is before it, and with fill-in-the-middle a line or a block from
- * what is around it. Each completion is compared with the text that was there.
+ * Measures code completion: the next line from the text before it, and with fill-in-the-middle a line or a block from
+ * the text on both sides. Each completion is compared with the original text.
  *
- * @param exact 1 where the completion is the text, but for white space at its ends
- * @param similarity 1 - edit distance / length of the longer
- * @param identifiers F1 of the identifiers
+ * @param exact 1 if the completion equals the original, except for leading and trailing white space
+ * @param similarity 1 - edit distance / length of the longer text
+ * @param identifiers F1 score of the identifiers
  */
 record CompletionEval(double[] exact, double[] similarity, double[] identifiers) {
     private static final Pattern IDENTIFIER = Pattern.compile("[A-Za-z_][A-Za-z0-9_]*");
 
-    /** A place in a document: what is before, what is to be completed, what comes after. */
+    /** A span of a document to complete, with the text before and after it. */
     record Gap(String prefix, String middle, String suffix) {}
 
-    /** A text in reading order; places are between {@code from} and {@code to}. */
+    /** A text in reading order; spans are taken from between {@code from} and {@code to}. */
     record Passage(String text, int from, int to) {}
 
-    /** What is asked for. */
+    /** A completion task. */
     enum Task {
         NEXT_LINE("next_line", "next lines", 1, 64, false),
         FIM_LINE("fim_line", "fill-in-the-middle lines", 1, 64, true),
@@ -60,8 +60,9 @@ record CompletionEval(double[] exact, double[] similarity, double[] identifiers)
     }
 
     /**
-     * The texts to complete lines in. A document with a gap becomes the file that it was cut from, and lines are taken from the
-     * gap, which is what a held-out commit wrote; where there are such documents, the others (commits) are left out.
+     * The texts to complete lines in. A fill-in-the-middle document becomes the file it was cut from, and lines are
+     * taken from its middle, which is what a held-out commit wrote. If there are such documents, the others (commits)
+     * are left out.
      */
     static List<Passage> passages(List<int[]> documents, Tokenizer tokenizer, Optional<FimTokens> markers) {
         List<Passage> cut = documents.stream()
@@ -87,7 +88,10 @@ record CompletionEval(double[] exact, double[] similarity, double[] identifiers)
         return new Passage(tokenizer.decode(ids.toArray(), true), from, to);
     }
 
-    /** Different places spread over the passages, the same for every model; none where the model has no tokens for the task. */
+    /**
+     * Selects distinct spans spread over the passages, the same for every model; empty if the model has no tokens for
+     * the task.
+     */
     static List<Gap> gaps(Task task, List<Passage> passages, int samples, Optional<FimTokens> markers) {
         if (task.fim && markers.isEmpty()) {
             return List.of();
@@ -118,7 +122,7 @@ record CompletionEval(double[] exact, double[] similarity, double[] identifiers)
         return List.copyOf(gaps);
     }
 
-    /** Completes every gap; {@code name} is that of the model, for the progress. */
+    /** Completes every span; {@code name} is the model's name for progress messages. */
     static CompletionEval of(Task task, List<Gap> gaps, String name, Model model, Evaluation.Setup setup) {
         EvalProgress countdown =
                 new EvalProgress(name + ", " + task.title, "samples", gaps.size(), setup.nanoTime(), setup.progress());
@@ -163,7 +167,7 @@ record CompletionEval(double[] exact, double[] similarity, double[] identifiers)
         MetricEstimates.put(node, "identifier_f1", BootstrapInterval.mean(identifiers));
     }
 
-    /** The difference to the base, sample by sample. */
+    /** Writes the difference to the base model, sample by sample. */
     void compare(ObjectNode parent, Task task, CompletionEval base) {
         if (exact.length > 0) {
             ObjectNode node = parent.putObject(task.field);

@@ -40,9 +40,9 @@ import tools.jackson.databind.node.ArrayNode;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
- * How good a model is on documents it has not seen: perplexity and bits per byte of what counts; the next line; a line or a
- * block between its surroundings; whether what it makes of some prompts fits their grammar. With an adapter, base and tuned
- * side by side, each figure with an interval. Plain statistics of bytes and a compressor give the scale.
+ * Evaluates a model on held-out documents: perplexity and bits per byte; completion of the next line and of a line or a
+ * block in context; and the parse rate of completed prompts. With an adapter, base and tuned model are compared, with a
+ * confidence interval for each metric. Byte statistics and a compressor give a baseline.
  */
 public final class Evaluation {
     private final Setup setup;
@@ -50,9 +50,9 @@ public final class Evaluation {
     private final Optional<FimTokens> fim;
 
     /**
-     * @param samples how many lines and blocks are written, each
-     * @param orientation whether statistics of bytes and a compressor are measured, too, which takes its time
-     * @param progress told what is being done
+     * @param samples number of lines and of blocks to complete
+     * @param orientation whether to measure the baselines as well, which takes additional time
+     * @param progress receives progress messages
      */
     public record Setup(
             RunConfig config,
@@ -69,8 +69,8 @@ public final class Evaluation {
             LongSupplier nanoTime,
             Consumer<String> progress) {
         /**
-         * What a model writes, greedily, until a special token, until {@code more} says that some text was the last of it,
-         * or as many tokens.
+         * Completes a prompt greedily until a special token, until {@code more} returns false, or up to {@code
+         * maxTokens} tokens.
          */
         Written greedy(Model model, HealedPrompt prompt, int maxTokens, Predicate<String> more) {
             Continuation text = new Continuation(tokenizer, prompt, List.of());
@@ -91,18 +91,20 @@ public final class Evaluation {
         }
     }
 
-    /** A continuation; {@code cut} says that the length was its end. */
+    /** A completion; {@code cut} is true if it ended at the token limit. */
     record Written(String text, boolean cut) {}
 
-    /** Programs that are not part of this one; what is not at hand answers nothing, and is reported as not measured. */
+    /**
+     * External programs. If a program is not available, its methods return an empty result, reported as not measured.
+     */
     public interface Tools {
-        /** How many places of a text do not fit a grammar. */
+        /** Number of syntax errors of a text under a grammar. */
         OptionalInt errors(String grammar, String text);
 
-        /** Bytes that {@code xz -9} makes of a text. */
+        /** Size of a text in bytes after {@code xz -9}. */
         OptionalLong xz(byte[] text);
 
-        /** None at hand. */
+        /** No tools available. */
         Tools NONE = new Tools() {
             @Override
             public OptionalInt errors(String grammar, String text) {
@@ -122,7 +124,7 @@ public final class Evaluation {
         this.fim = FimTokens.of(tokenizer);
     }
 
-    /** What one model was measured to be. */
+    /** The metrics of one model. */
     private record Results(
             PerplexityEval likelihood,
             Map<CompletionEval.Task, CompletionEval> completions,
@@ -134,7 +136,7 @@ public final class Evaluation {
         }
     }
 
-    /** What a model made of a prompt; {@code parses} is empty where no grammar could be asked. */
+    /** The completion of a prompt; {@code parses} is empty if no grammar is available. */
     private record Continued(String text, Optional<Boolean> parses) {}
 
     public ObjectNode run() {
@@ -157,10 +159,10 @@ public final class Evaluation {
                 throw setup.config()
                         .wrong(
                                 Keys.CONTEXT,
-                                "eval: nothing of the " + setup.split() + " split can be evaluated: "
+                                "eval: the " + setup.split() + " split cannot be evaluated: "
                                         + (corpus.facts().dropped() > 0
                                                 ? corpus.facts().lost()
-                                                : "none of the documents has a token that counts"));
+                                                : "no document has a token that counts in the loss"));
             }
             Corpus.Sample sample = corpus.sample(
                     setup.config().get(Keys.EVALUATION_TOKENS), setup.config().get(Keys.SEED));

@@ -13,13 +13,15 @@ import java.util.List;
 import java.util.Map;
 import tools.jackson.databind.node.ObjectNode;
 
-/** Negative log-likelihood of every document: nats of its target tokens, and how many bytes and tokens these are. */
+/**
+ * Negative log-likelihood of every document: nats of its target tokens, and the number of bytes and tokens these are.
+ */
 record PerplexityEval(double[] nats, double[] bytes, double[] tokens) {
     /**
-     * Of a sample of windows.
+     * Evaluates a sample of windows.
      *
-     * @param name of the model, for the progress
-     * @param documents those that the sample's windows are of, sorted
+     * @param name of the model, for progress messages
+     * @param documents the documents of the windows, sorted
      */
     static PerplexityEval of(
             String name, Model model, Evaluation.Setup setup, Corpus corpus, Corpus.Sample sample, int[] documents) {
@@ -68,7 +70,7 @@ record PerplexityEval(double[] nats, double[] bytes, double[] tokens) {
         MetricEstimates.put(column, "bits_per_byte", BootstrapInterval.ratio(bits(nats), bytes));
     }
 
-    /** The difference to the base, document by document. */
+    /** Writes the difference to the base model, document by document. */
     void compare(ObjectNode node, PerplexityEval base) {
         double[] difference = new double[nats.length];
         Arrays.setAll(difference, d -> nats[d] - base.nats[d]);

@@ -30,12 +30,13 @@ import java.util.stream.IntStream;
 import java.util.zip.CRC32;
 
 /**
- * The speed of a model on a device: prefill is bound by arithmetic, decode by memory, since every token reads all weights.
+ * Measures the speed of a model on a device: prefill is compute-bound, decode is memory-bound, since every token reads
+ * all weights.
  *
  * @param promptTokens tokens of the prompt whose prefill is timed
  * @param genTokens tokens decoded
- * @param depth tokens in the context before those decoded; 0 for none
- * @param batch sequences that are decoded side by side, a token of each in a step
+ * @param depth context length before the decoded tokens; 0 for none
+ * @param batch sequences decoded in one batch, one token each per step
  */
 public record Throughput(
         Model model,
@@ -47,49 +48,54 @@ public record Throughput(
         int depth,
         int batch,
         LongSupplier nanoTime) {
-    /** The largest difference of a logit, as a share of their range, that still counts as the same answer. */
+    /** Largest error of a logit, as a share of the logits' range, that counts as correct in float32. */
     private static final double EXACT = 2e-3;
 
-    /** The same where activations are rounded to 8 bits: some four times what was seen, 0.8 to 1.1 %. */
+    /** The bound if activations are quantized to 8 bits: about four to five times the measured 0.8 to 1.1 %. */
     private static final double ROUNDED = 5e-2;
 
-    /** The same where activations are of 16 bits: what `verify` allows bf16. */
+    /** The bound if activations have 16 bits, equal to that of `verify` for bf16. */
     private static final double SIXTEEN_BITS = 2e-2;
 
     /**
-     * Parameters above which another device is compared with the CPU instead of the reference, which would take minutes. The
-     * suite holds the CPU to the reference, operation by operation; what is compared here is the device's kernels at the
-     * shapes that are timed, in all layers, with the CPU's products exact.
+     * Parameter count above which a device is compared with the CPU backend instead of the reference, which would take
+     * minutes. The conformance suite compares the CPU with the reference for each operation. This check covers the
+     * device's kernels at the measured shapes, in all layers, with the CPU's products in float32.
      */
     private static final long LARGE = 500_000_000;
 
-    /** Steps whose time on the host is taken. */
+    /** Number of steps whose host time is measured. */
     private static final int HOST_STEPS = 16;
 
-    /** Steps after which kernels are compiled and a step is recorded. */
+    /** Number of steps until kernels are compiled and a step is captured. */
     private static final int WARM_UP = 2;
 
-    /** Types whose products round activations. */
+    /** Weight types whose products round activations. */
     private static final Pattern ROUNDING = Pattern.compile("Q[4568]_.*|INT8_.*");
 
-    /** Tokens compared with the reference: a prefill, and one decode step, which have kernels of their own. */
+    /** Tokens compared with the oracle: a prefill and one decode step, which use different kernels. */
     private static final int CHECKED = 6;
 
     /**
-     * Texts that the sequences of a batch have in turn, each a token longer than the one before. An odd number, so that rows whose
-     * distance is that of a kernel's tiles have different ones.
+     * Number of different prompts in a batch, each one token longer than the one before. It is odd, so that rows at the
+     * distance of a kernel's tile have different prompts.
      */
     private static final int TEXTS = 3;
 
-    /** Steps of a batch before its logits are compared: one that runs, one that is recorded, one that is replayed. */
+    /**
+     * Steps of a batch before its logits are compared: one that runs eagerly, one that is captured, one that is
+     * replayed.
+     */
     private static final int RECORDED = 3;
 
-    /** What the reference takes for a parameter and token, and what the CPU takes, loading included. */
+    /**
+     * Seconds per parameter and token on the reference; {@code CPU_SECONDS} on the CPU backend. Both include loading.
+     */
     private static final double REFERENCE_SECONDS = 8e-9;
 
     private static final double CPU_SECONDS = 1e-9;
 
-    /** What one run took, in seconds. */
+    /** Seconds of one run. */
     public record Times(double prefill, double firstToken, double decode, double hostStep) {
         public static double median(List<Times> times, ToDoubleFunction<Times> part) {
             double[] sorted = times.stream().mapToDouble(part).sorted().toArray();
@@ -98,7 +104,8 @@ public record Throughput(
     }
 
     /**
-     * What a token costs: bytes of weights that decode reads, and FLOP of prefill's projections. Attention is not counted.
+     * The cost of a token: bytes of weights that decode reads, and FLOP of the prefill's projections. Attention is not
+     * counted.
      */
     public record Work(double bytes, double flops) {
         public static Work of(ModelFiles files) {
@@ -123,7 +130,7 @@ public record Throughput(
         }
     }
 
-    /** Tokens of context that a run needs. */
+    /** Context length that a run needs. */
     public long context() {
         return (long) Math.max(promptTokens, depth) + genTokens;
     }
@@ -151,7 +158,7 @@ public record Throughput(
         }
     }
 
-    /** What a step of one token takes of the host until it is on its way: nothing is read, so nobody waits for the device. */
+    /** Median host time to enqueue a step of one token, without waiting for the device. */
     private double hostStep(Generator generator, int token) {
         generator.reset();
         double[] seconds = new double[(int) Math.min(HOST_STEPS, context())];
@@ -166,7 +173,7 @@ public record Throughput(
         return seconds[seconds.length / 2];
     }
 
-    /** Seconds of decoding with so many sequences, whose texts before are their own. */
+    /** Seconds to decode {@code batch} sequences that share no prefix. */
     private double decodeTogether() {
         try (Engine engine = engine()) {
             List<Engine.Sequence> texts = open(engine, Collections.nCopies(batch, ids(0, depth + 1)), 1);
@@ -177,13 +184,16 @@ public record Throughput(
         }
     }
 
-    /** With room for what is timed, and for what is compared before: the size of a table of blocks is part of a recorded step. */
+    /**
+     * An engine with enough blocks for both the timed and the compared steps, since the size of the block table is part
+     * of a captured step.
+     */
     private Engine engine() {
         int longest = Math.max(depth, CHECKED + TEXTS) + WARM_UP + 1 + genTokens;
         return new Engine(model, device, precision, fallback, batch * Math.ceilDiv(longest, Engine.BLOCK_SIZE));
     }
 
-    /** Sequences that share nothing, of which so many tokens are pending. */
+    /** Opens sequences that share no prefix, with {@code pending} tokens not yet computed. */
     private static List<Engine.Sequence> open(Engine engine, List<int[]> texts, int pending) {
         List<Engine.Sequence> opened = new ArrayList<>();
         for (int[] ids : texts) {
@@ -205,7 +215,7 @@ public record Throughput(
         }
     }
 
-    /** The step that is timed. */
+    /** The timed step: computes and samples the next token of each sequence. */
     private static int[] choose(Engine engine, List<Engine.Sequence> texts) {
         List<Engine.RowSampling> greedy = texts.stream()
                 .map(text -> new Engine.RowSampling(SamplingParams.GREEDY, text.length(), Decoding.NO_HISTORY))
@@ -221,25 +231,25 @@ public record Throughput(
         return (nanoTime.getAsLong() - start) / 1e9;
     }
 
-    /** Some tokens of the vocabulary, always the same: so many of an endless text, from one of them on. */
+    /** Deterministic token ids: {@code count} tokens of an endless sequence, starting at {@code from}. */
     private int[] ids(int from, int count) {
         return IntStream.range(from, from + count)
                 .map(i -> (int) ((i * 2654435761L >>> 7) % model.info().vocabSize()))
                 .toArray();
     }
 
-    /** Who is asked what is right; see {@link #LARGE}. */
+    /** The backend to compare with; see {@link #LARGE}. */
     public static String oracle(Device device, long parameters) {
         return device.name().equals("cpu") || parameters < LARGE ? "reference" : "cpu";
     }
 
-    /** About how long {@link #check} takes. */
+    /** Estimated seconds of {@link #check}. */
     public double checkSeconds(String oracle, long parameters) {
         int tokens = texts().stream().mapToInt(ids -> ids.length).sum();
         return parameters * tokens * (oracle.equals("reference") ? REFERENCE_SECONDS : CPU_SECONDS);
     }
 
-    /** What is compared: one text, or those that the sequences of a batch have. */
+    /** The compared prompts: one, or those of a batch. */
     private List<int[]> texts() {
         return IntStream.range(0, batch > 1 ? TEXTS : 1)
                 .mapToObj(i -> ids(i * CHECKED * TEXTS, CHECKED + i))
@@ -247,13 +257,13 @@ public record Throughput(
     }
 
     /**
-     * The largest difference of a logit from the oracle's, as a share of their range: a wrong answer is not worth timing. Those of
-     * one sequence are compared, and those of all that are decoded together, each with its text alone on the oracle.
+     * Compares logits with the oracle's, since a wrong model is not worth timing. Compares one sequence, and every
+     * sequence of a batch with the same prompt computed alone on the oracle.
      *
-     * @param replays how often the decode step of one sequence is repeated, to the same bits
-     * @param load the same model on another device
-     * @throws ModelException where the difference is too large, a repeated step gives other bits, or the step that is timed
-     *     chooses another token than the likeliest
+     * @param replays number of repetitions of a decode step, which must be bit-identical
+     * @param load loads the same model on another device
+     * @throws ModelException if the error is too large, a repeated step differs, or the timed step does not choose the
+     *     most likely token
      */
     public Checked check(String oracle, int replays, ModelFiles files, Function<Scope, Model> load) {
         float[] alone = alone(replays, files.path());
@@ -276,11 +286,11 @@ public record Throughput(
     }
 
     /**
-     * What was found to be right.
+     * Result of a successful check.
      *
-     * @param difference the largest of a logit of one sequence, as a share of their range
-     * @param together the same of the sequences of a batch, where there is one
-     * @param crc32 of the bits of that one sequence's logits, to compare runs by
+     * @param difference largest error of a logit of one sequence, as a share of the logits' range
+     * @param together the same for the sequences of a batch, if there is one
+     * @param crc32 checksum of the sequence's logits, to compare runs
      */
     public record Checked(double difference, OptionalDouble together, long crc32) {}
 
@@ -292,7 +302,7 @@ public record Throughput(
         if (!(difference <= bound)) { // or is NaN
             throw new ModelException(
                     file,
-                    "bench: " + what + " differ from those of " + oracle + " by " + difference
+                    "bench: " + what + " differ from " + oracle + " by " + difference
                             + " of their range, expected at most " + bound);
         }
     }
@@ -306,7 +316,7 @@ public record Throughput(
                 : precision.compute() == DType.F32 ? EXACT : SIXTEEN_BITS;
     }
 
-    /** What the oracle says after each text. */
+    /** The oracle's logits after each prompt. */
     private List<float[]> expected(String oracle, Function<Scope, Model> load) {
         Precision exact = oracle.equals("reference") ? precision : precision.withInt8Activations(false);
         try (Device reference = Selection.choose(oracle).backend().open(new DeviceOptions(0, 0, Path.of("")));
@@ -323,7 +333,7 @@ public record Throughput(
         }
     }
 
-    /** Logits of one sequence: after a prefill, and one decode step that is repeated. */
+    /** Logits of one sequence after a prefill and a repeated decode step. */
     private float[] alone(int replays, Path file) {
         int[] ids = texts().getFirst();
         try (Generator generator = new Generator(model, device, precision, fallback, ids.length)) {
@@ -333,27 +343,27 @@ public record Throughput(
             for (int i = 0; i < replays; i++) {
                 generator.replay();
                 if (!Arrays.equals(logits, generator.logits())) {
-                    throw new ModelException(file, "bench: replay " + (i + 1) + " of a decode step gives other logits");
+                    throw new ModelException(file, "bench: replay " + (i + 1) + " of a decode step changes the logits");
                 }
             }
             return logits;
         }
     }
 
-    /**
-     * What a step says of a sequence: its logits, and the token that is chosen where the step is one that chooses, as those are
-     * that are timed.
-     */
+    /** The result of a step for one sequence: its logits, and the token that the timed kind of step chooses. */
     private record Decoded(float[] logits, int chosen) {}
 
-    /** Whether a sequence is as long as those that are timed, so that tables are as wide; no oracle computes it. */
+    /**
+     * Returns true for the one sequence as long as the timed ones, which makes block tables as wide. The oracle does
+     * not compute it.
+     */
     private boolean isDeep(int sequence) {
         return depth > 0 && sequence == batch - 1;
     }
 
     /**
-     * The sequences of a batch, the last {@link #RECORDED} tokens of each by steps as those that are timed: first by steps that
-     * leave logits, then the same tokens again by steps that choose, which keep none.
+     * Runs the sequences of a batch. The last {@link #RECORDED} tokens of each are computed twice: by steps that return
+     * logits, and again by steps that sample and return no logits.
      */
     private List<Decoded> together() {
         List<int[]> texts = IntStream.range(0, batch)
@@ -392,7 +402,7 @@ public record Throughput(
             throw new ModelException(
                     file,
                     "bench: " + which + " continues with token " + decoded.chosen
-                            + ", expected the likeliest by its logits, " + best);
+                            + ", expected the token with the largest logit, " + best);
         }
     }
 

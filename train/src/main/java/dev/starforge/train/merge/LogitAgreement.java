@@ -17,15 +17,15 @@ import java.util.List;
 import java.util.stream.IntStream;
 
 /**
- * How well a written model agrees with the one it was made of: the logits of both on the same random tokens. They must agree
- * to within a share of their range. A mixture of experts whose weights were rounded may choose another expert for a token,
- * which no bound covers: there half of the tokens must agree, and the others are counted.
+ * Compares the logits of a written model with those of its source on the same random tokens. They must agree within a
+ * share of their range. In a mixture-of-experts model, rounded weights may change the expert of a token, which no bound
+ * covers; so only half of its tokens must agree.
  *
- * @param range of the logits expected
- * @param error largest difference, over the tokens that must agree
- * @param bound largest error allowed, as a share of the range
- * @param tokens that were compared
- * @param within tokens whose logits are all within the bound
+ * @param range of the expected logits
+ * @param error largest error over the tokens that must agree
+ * @param bound largest permitted error, as a share of the range
+ * @param tokens number of compared tokens
+ * @param within number of tokens whose logits are all within the bound
  */
 record LogitAgreement(double range, double error, double bound, int tokens, int within) {
     private static final int SEQUENCES = 4;
@@ -60,8 +60,8 @@ record LogitAgreement(double range, double error, double bound, int tokens, int 
     }
 
     /**
-     * The largest error allowed, as a share of the logits' range, for the types a file has: float32 rounds a sum twice, 16
-     * bits round every merged weight to 2^-12 or 2^-9 of itself, and quantized formats to a few percent.
+     * The largest permitted error, as a share of the logits' range, by the types of a file: float32 rounds a sum twice,
+     * 16-bit types round every merged weight to 2^-12 or 2^-9 of itself, and quantized types to a few percent.
      */
     private static double bound(ModelFiles written) {
         double bound = EXACT;
@@ -82,7 +82,7 @@ record LogitAgreement(double range, double error, double bound, int tokens, int 
         return files.tensors().stream().anyMatch(tensor -> tensor.name().matches(".*(\\.experts\\.|_exps\\.).*"));
     }
 
-    /** The logits of some random sequences, the same for every model of a vocabulary. */
+    /** The logits of random sequences, the same for all models with this vocabulary size. */
     static float[] logits(Model model, Device device) {
         List<int[]> sequences = IntStream.range(0, SEQUENCES)
                 .mapToObj(s -> IntStream.range(0, LENGTH)

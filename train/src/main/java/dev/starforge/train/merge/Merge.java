@@ -12,8 +12,8 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * Adds an adapter to its base and writes one model. It is read back and must compute what base + adapter compute, and not
- * what the base does; where it does not, nothing is left under the name.
+ * Merges an adapter into its base and writes one model. Reads the model back and verifies that it computes what base +
+ * adapter compute, and not what the base does. If verification fails, the output is removed.
  */
 public final class Merge implements AutoCloseable {
     private final Path base;
@@ -22,10 +22,10 @@ public final class Merge implements AutoCloseable {
     private final Device device;
     private final LoraMerger merger;
 
-    /** What was written and how it was proved; {@code notes} are for a person. */
+    /** The verification result; {@code notes} are messages for the user. */
     public record Result(MergeProof proof, List<String> notes) {}
 
-    /** @param onto how the base is quantized before the adapter is added; NONE for the weights as stored */
+    /** @param onto quantization of the base before the merge; NONE for the weights as stored */
     public Merge(Path base, Path adapter, Quantization onto, Device device) {
         this.base = base;
         this.adapter = adapter;
@@ -39,7 +39,7 @@ public final class Merge implements AutoCloseable {
         return Files.isDirectory(base) ? ModelFormat.HF : ModelFormat.GGUF;
     }
 
-    /** Writes the adapter alone, as llama.cpp takes it. */
+    /** Writes only the adapter, in llama.cpp's format. */
     public void writeGgufAdapter(Path file) {
         merger.writeGgufAdapter(file);
     }
@@ -48,7 +48,7 @@ public final class Merge implements AutoCloseable {
      * Writes the merged model.
      *
      * @param type of the matrices: F32, BF16 or F16; empty for the types of the base
-     * @param shardBytes the largest file of a folder
+     * @param shardBytes maximum size of a file in a folder
      */
     public Result write(Path out, ModelFormat format, String type, long shardBytes) throws IOException {
         try (PartialOutput partial = new PartialOutput(out, format)) {
@@ -57,7 +57,7 @@ public final class Merge implements AutoCloseable {
             if (!proof.holds()) {
                 throw new TrainException(out + ": " + proof.verdict()
                         + (format == ModelFormat.GGUF && type.isEmpty() && proof.change() > 0
-                                ? "; quantizing the merged weights again loses most, --type BF16 avoids it"
+                                ? "; most of the error comes from quantizing the merged weights again, which --type BF16 avoids"
                                 : ""));
             }
             partial.publish();

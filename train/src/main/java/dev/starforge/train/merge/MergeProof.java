@@ -10,16 +10,16 @@ import dev.starforge.train.verify.Logits;
 import java.nio.file.Path;
 
 /**
- * Shows that a merged model is its base with the adapter: the logits of all three on the same tokens, as read back from the
- * files. Merged and adapted must agree ({@link LogitAgreement}), be nearer to each other than to the base by far, and differ from
- * the base at all.
+ * Verifies that a merged model equals its base with the adapter, by the logits of all three on the same tokens, read
+ * back from the files. Merged and adapted model must agree ({@link LogitAgreement}), be much closer to each other than
+ * to the base, and differ from the base.
  *
  * @param range of the adapted model's logits
- * @param error largest difference between merged and adapted, over the tokens that must agree
+ * @param error largest error between merged and adapted, over the tokens that must agree
  * @param change largest difference between adapted and base
- * @param bound largest error allowed, as a share of the range
- * @param tokens that were compared
- * @param agreeing tokens whose logits are all within the bound
+ * @param bound largest permitted error, as a share of the range
+ * @param tokens number of compared tokens
+ * @param agreeing number of tokens whose logits are all within the bound
  */
 public record MergeProof(double range, double error, double change, double bound, int tokens, int agreeing) {
     private static final double NEARER = 0.25;
@@ -28,7 +28,7 @@ public record MergeProof(double range, double error, double change, double bound
         return Double.isFinite(error) && error <= bound * range && change > 0 && error <= NEARER * change;
     }
 
-    /** What is wrong, in words. */
+    /** Describes the result. */
     public String verdict() {
         if (change == 0) {
             return "the adapter changes nothing: merged equals base";
@@ -39,7 +39,7 @@ public record MergeProof(double range, double error, double change, double bound
                         + ", allowed " + Math.min(bound * range, NEARER * change);
     }
 
-    /** Computes in float32 on a device, with the base quantized as {@code onto} says. */
+    /** Computes in float32 on a device, with the base quantized as {@code onto}. */
     static MergeProof of(Path base, Path adapter, Quantization onto, Path merged, Device device) {
         float[] plain;
         float[] adapted;

@@ -19,25 +19,24 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * Writes a model folder, such as a checkpoint in which every weight was trained, as a folder of HF without what else a
- * checkpoint has, or as a GGUF file. It is read back and must compute what the model computes; where it does not, nothing is
- * left under the name.
+ * Writes a fully trained model as a HF folder, without the other files of a checkpoint, or as a GGUF file. Reads it
+ * back and verifies that it computes the same. If verification fails, the output is removed.
  *
  * @param type F32, BF16 or F16; empty for the types of the model
- * @param shardBytes the largest file of a folder
+ * @param shardBytes maximum size of a file in a folder
  */
 public record ModelExport(Path model, String type, long shardBytes, Device device) {
     /**
-     * How the written model was proved.
+     * The verification result.
      *
      * @param range of the original's logits
-     * @param error largest difference over the tokens that must agree
-     * @param bound largest error allowed, as a share of the range
-     * @param notes for a person
+     * @param error largest error over the tokens that must agree
+     * @param bound largest permitted error, as a share of the range
+     * @param notes messages for the user
      */
     public record Result(double range, double error, double bound, List<String> notes) {}
 
-    /** Whether a folder has a model of its own, and no adapter. */
+    /** Returns true if a folder has a complete model rather than an adapter. */
     public static boolean isModel(Path folder) {
         return Files.isRegularFile(folder.resolve("config.json"))
                 && !Files.isRegularFile(folder.resolve(LoraAdapter.CONFIG));
@@ -52,7 +51,7 @@ public record ModelExport(Path model, String type, long shardBytes, Device devic
                     notes.addAll(GgufConversion.write(model, partial.path(), type, Tokenizers.metadata(model), device));
             }
             if (Tokenizers.find(model).isEmpty()) {
-                notes.add("the model has no tokenizer.json, so what is written has no vocabulary");
+                notes.add("the model has no tokenizer.json, so the output has no vocabulary");
             }
             LogitAgreement agreement = LogitAgreement.of(logits(), partial.path(), device);
             if (!agreement.holds()) {

@@ -17,19 +17,19 @@ import tools.jackson.databind.node.ArrayNode;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
- * A whole model as a quantized GGUF file with its tokenizer, and beside it a report of what each tensor lost.
+ * Quantizes a model to a GGUF file with its tokenizer, and writes a report of the error of each tensor beside it.
  *
  * @param model a folder with safetensors, or a GGUF file
- * @param requantize whether weights that are quantized already may be quantized again
- * @param device whose kinds of tensors the model is planned with; nothing is computed on it
+ * @param requantize whether quantized weights may be quantized again
+ * @param device used to plan the tensors; computes nothing
  */
 public record ModelQuantizer(Path model, GgufFileType type, boolean requantize, Device device) {
-    /** Where the report of a file is. */
+    /** The path of a file's report. */
     public static Path reportOf(Path out) {
         return out.resolveSibling(out.getFileName() + ".report.json");
     }
 
-    /** Writes the file, or what a killed process left of it to write, and then the report, which is returned. */
+    /** Writes the file and the report, and returns the report. Continues the output of an interrupted process. */
     public ObjectNode write(Path out, GgufQuantizer.QuantizeProgress progress) {
         GgufQuantizer.QuantizedModel result =
                 new GgufQuantizer(model, type, requantize, device).write(out, Tokenizers.metadata(model), progress);

@@ -7,8 +7,8 @@ import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 
 /**
- * A file or folder that gets its name only once it is complete and verified: it is written beside it under a partial name,
- * renamed by {@link #publish}, and removed where that did not happen.
+ * A file or folder that is written under a partial name and renamed by {@link #publish} once it is complete and
+ * verified. It is removed if it is not published.
  */
 final class PartialOutput implements AutoCloseable {
     private final Path out;

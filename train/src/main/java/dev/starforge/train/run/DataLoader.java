@@ -11,14 +11,14 @@ import java.util.concurrent.Executors;
 import java.util.function.Supplier;
 
 /**
- * Reads sequences ahead of the step that needs them: on threads of its own, or with none on the thread that asks. It computes
- * nothing of the model, and who reads what changes no example.
+ * Loads sequences ahead of the step that needs them, on background threads or on the calling thread. The result does
+ * not depend on the number of threads.
  */
 final class DataLoader implements AutoCloseable {
     private final Corpus corpus;
     private final Optional<ExecutorService> threads;
 
-    /** @param threads 0 is the thread that asks */
+    /** @param threads number of threads; 0 loads on the calling thread */
     DataLoader(Corpus corpus, int threads) {
         this.corpus = corpus;
         this.threads = threads == 0
@@ -27,7 +27,7 @@ final class DataLoader implements AutoCloseable {
                         threads, Thread.ofPlatform().name("loader ", 0).daemon().factory()));
     }
 
-    /** Begins to read; what comes back waits for the rest. */
+    /** Starts loading; the returned supplier waits for the result. */
     Supplier<List<List<TrainingExample>>> read(List<List<Integer>> sequences, int epoch) {
         if (threads.isEmpty()) {
             List<List<TrainingExample>> examples =

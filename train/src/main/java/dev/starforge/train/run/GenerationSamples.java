@@ -45,7 +45,7 @@ final class GenerationSamples {
         }
     }
 
-    /** False when it was stopped, and nothing was written. */
+    /** Completes the prompts with the untrained model. Returns false if stopped; nothing is written then. */
     boolean before(BooleanSupplier stopping) {
         return write("before", stopping);
     }

@@ -4,17 +4,17 @@ import dev.starforge.train.config.Keys;
 import dev.starforge.train.config.RunConfig;
 
 /**
- * The learning rate of every step: a linear rise, then a fall.
+ * Learning rate schedule: linear warmup, then decay.
  *
- * @param steps all steps of the run
+ * @param steps total steps of the run
  */
 record LearningRateSchedule(Shape shape, double peak, long warmup, long steps) {
-    /** How it falls. */
+    /** Shape of the decay. */
     enum Shape {
         COSINE,
         LINEAR,
         CONSTANT,
-        /** Stays at the peak, and falls linearly over the last fifth (Hu et al. 2024). */
+        /** Warmup-stable-decay: constant, with linear decay over the last fifth (Hu et al. 2024). */
         WSD
     }
 
@@ -26,7 +26,9 @@ record LearningRateSchedule(Shape shape, double peak, long warmup, long steps) {
         return new LearningRateSchedule(shape, config.get(Keys.RATE), warmup, steps);
     }
 
-    /** The rate of a step, counted from 0. The first one is above zero, the last is not yet. */
+    /**
+     * The learning rate of a step, counted from 0. It is above zero in the first step, and not yet zero in the last.
+     */
     double rate(long step) {
         if (step < warmup) {
             return peak * (step + 1) / warmup;

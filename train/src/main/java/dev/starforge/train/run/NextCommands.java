@@ -8,11 +8,11 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Optional;
 
-/** What to do with a run that has ended: commands that can be pasted into a shell, which terminal and report both show. */
+/** Suggested commands for a finished run, quoted for a shell. Shown in the terminal and in the report. */
 final class NextCommands {
     private NextCommands() {}
 
-    /** @param heldOut the split to evaluate on, where there is one */
+    /** @param heldOut the split to evaluate on, if there is one */
     static Map<String, String> of(Path run, boolean hasAdapter, Optional<String> heldOut) {
         String folder = ShellQuoting.quoted(run);
         Map<String, String> commands = new LinkedHashMap<>();
@@ -29,7 +29,7 @@ final class NextCommands {
         return commands;
     }
 
-    /** The setting that names a fully trained model. */
+    /** The setting that selects a fully trained model. */
     private static String trained(Path run) {
         String path = run.resolve(Checkpoints.target(run, "best").isPresent() ? "best" : "latest")
                 .toString();

@@ -13,8 +13,8 @@ import tools.jackson.databind.node.ArrayNode;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
- * {@code report.html}: a run at a glance. What its script is given here at the end of a run, a page that watches the run is
- * used while the run is live; both show the same.
+ * {@code report.html}, the summary of a run. The same script draws the report of a finished run from this data and the
+ * page of a live run.
  */
 public final class ReportPage {
     private static final String SCRIPT = "run.js";
@@ -22,7 +22,7 @@ public final class ReportPage {
 
     private ReportPage() {}
 
-    /** The script that lays a run out. */
+    /** The script that draws the report. */
     public static String script() {
         return Report.read(SCRIPT, ReportPage.class.getResourceAsStream(SCRIPT));
     }
@@ -35,7 +35,7 @@ public final class ReportPage {
     }
 
     /**
-     * What the script shows of a run that has ended, but for its metrics.
+     * The script's data of a finished run, without metrics.
      *
      * @param next next commands, by purpose
      */
@@ -55,12 +55,12 @@ public final class ReportPage {
         return data;
     }
 
-    /** The file that a run writes its metrics to. */
+    /** The metrics file of a run. */
     public static Path metrics(Path run) {
         return run.resolve(MetricsLog.FILE);
     }
 
-    /** What the model wrote before training and, at the end, after; empty where there is nothing yet. */
+    /** The samples generated before and, at the end, after training; empty if there are none yet. */
     public static JsonNode samples(Path run) {
         Path file = run.resolve(GenerationSamples.FILE);
         return Files.exists(file)
@@ -68,7 +68,7 @@ public final class ReportPage {
                 : Jackson.object().putArray("samples");
     }
 
-    /** Every evaluation, and as many steps as a chart can tell apart. */
+    /** All evaluations, and as many steps as a chart can resolve. */
     private static List<JsonNode> thinned(List<JsonNode> lines) {
         long steps = lines.stream().filter(line -> line.has("loss")).count();
         long every = Math.max(1, (steps + MOST_STEPS - 1) / MOST_STEPS);

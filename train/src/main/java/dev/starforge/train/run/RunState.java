@@ -57,7 +57,7 @@ final class RunState {
         elapsedSeconds = node.path("elapsed_seconds").doubleValue(trainingSeconds);
     }
 
-    /** Jackson writes numbers that JSON has not as text. */
+    /** Reads a number; Jackson writes NaN and infinities as text. */
     private static double number(JsonNode node) {
         return node.isNumber() ? node.doubleValue() : Double.parseDouble(node.asString("NaN"));
     }

@@ -14,7 +14,7 @@ import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.node.ArrayNode;
 import tools.jackson.databind.node.ObjectNode;
 
-/** {@code summary.json}: how a run ended, its losses, what the machine did, and the curves. */
+/** {@code summary.json}: how a run ended, its losses, its use of the machine, and the curves. */
 final class RunSummary {
     private RunSummary() {}
 
@@ -78,7 +78,7 @@ final class RunSummary {
         node.put("note", facts.lost());
     }
 
-    /** Left out where there is none: JSON has no infinity. */
+    /** Writes a number; omits infinities and NaN, which JSON cannot represent. */
     private static void number(ObjectNode node, String name, double value) {
         if (Double.isFinite(value)) {
             node.put(name, value);

@@ -24,10 +24,10 @@ import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
- * What a checkpoint has besides the trained parameters, so that a resumed run computes what an uninterrupted one would: the
- * optimizer's moments, counters, loss scale, settings, hashes of the data and the metrics so far.
+ * The files of a checkpoint besides the trained parameters, so that a resumed run gives the results of an uninterrupted
+ * one: optimizer moments, counters, loss scale, settings, hashes of the data and the metrics so far.
  *
- * @param notes told what a person should know about a resumed run
+ * @param notes receives messages about a resumed run for the user
  */
 record SavedState(
         Path run,
@@ -39,7 +39,7 @@ record SavedState(
         Consumer<String> notes) {
     private static final String OPTIMIZER = "optimizer.safetensors";
 
-    /** What may differ between a run and the one that resumes it. */
+    /** Settings that may change when a run is resumed. */
     private static final List<Key<?>> FREE = List.of(
             Keys.OUTPUT,
             Keys.OVERWRITE,
@@ -56,10 +56,10 @@ record SavedState(
             Keys.INDEX,
             Keys.MEMORY_LIMIT);
 
-    /** What may be raised, so that a run becomes longer. */
+    /** Settings that may increase, which makes a run longer. */
     private static final List<Key<Integer>> LENGTH = List.of(Keys.EPOCHS, Keys.MAX_STEPS);
 
-    /** Writes the optimizer's moments, which are as large as the parameters. */
+    /** Writes the optimizer's moments, which may exceed the size of the parameters. */
     void writeOptimizer(Path folder) {
         List<SafetensorsWriter.SafetensorsEntry> entries = new ArrayList<>();
         trainer.state()
@@ -67,7 +67,7 @@ record SavedState(
         SafetensorsWriter.write(folder.resolve(OPTIMIZER), entries);
     }
 
-    /** Writes everything else, which is small. */
+    /** Writes all other files, which are small. */
     void write(Path folder, RunState state) {
         ObjectNode root = Jackson.object();
         state.write(root);
@@ -93,7 +93,7 @@ record SavedState(
         }
     }
 
-    /** Refuses settings and data that are not the run's, then restores the trainer and {@code state}. */
+    /** Rejects changed settings and data, then restores the trainer and {@code state}. */
     void restore(Path checkpoint, RunState state) {
         RunConfig before = RunConfig.read(checkpoint.resolve(RunFolder.CONFIG));
         JsonNode saved = Jackson.JSON.readTree(checkpoint.resolve(Checkpoints.STATE));
@@ -129,7 +129,7 @@ record SavedState(
         }
     }
 
-    /** A run may become longer. From here on it has the rates of the longer schedule, which it did not start with. */
+    /** A run may become longer. It then continues with the rates of the longer schedule. */
     private void requireNotShorter(RunConfig before, long stepsBefore) {
         long steps = schedule.steps();
         for (Key<Integer> key : LENGTH) {

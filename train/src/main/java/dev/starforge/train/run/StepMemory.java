@@ -16,7 +16,10 @@ import java.util.Locale;
 record StepMemory(RunConfig config, TrainableModel trainable, long memoryBytes) {
     private static final double USABLE = 0.9;
 
-    /** With gradient checkpointing as set; {@code auto} is the least with which a step fits. */
+    /**
+     * Creates the trainer with the configured gradient checkpointing; {@code auto} recomputes as little as memory
+     * permits.
+     */
     Trainer trainer(TrainRun.Setup setup) {
         Checkpointing checkpointing = config.checkpointing();
         if (config.get(Keys.CHECKPOINTING).equals("auto")) {
@@ -40,7 +43,7 @@ record StepMemory(RunConfig config, TrainableModel trainable, long memoryBytes) 
                 return each;
             }
         }
-        throw new AssertionError("full checkpointing is the most there is");
+        throw new AssertionError("full checkpointing is the last mode");
     }
 
     private Trainer trainer(TrainRun.Setup setup, Checkpointing checkpointing) {
@@ -66,7 +69,7 @@ record StepMemory(RunConfig config, TrainableModel trainable, long memoryBytes) 
                         + mebibytes(needed) + " beside the weights";
             }
         }
-        return "the weights and the optimizer's state leave " + mebibytes(Math.max(0, left)) + " only";
+        return "the weights and the optimizer state leave only " + mebibytes(Math.max(0, left));
     }
 
     private static String mebibytes(long bytes) {

@@ -40,10 +40,11 @@ import java.util.function.Supplier;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
- * A training run from the first step to the last, or from a checkpoint on. Everything it does is a function of the settings,
- * the data and the step, so a resumed run gives the losses of one that was never interrupted, bit for bit.
+ * A training run, from the first step or from a checkpoint to the last step. It depends only on the settings, the data
+ * and the step number, so a resumed run gives the losses of an uninterrupted one, bit for bit.
  *
- * <p>A step is a number of sequences. The micro-batch size depends on memory and is halved when memory runs out. {@link #stop} may come from another thread; the rest is serial.
+ * <p>A step is a number of sequences. The micro-batch size depends on memory and is halved if memory runs out. {@link
+ * #stop} may be called from another thread; all other methods must be called from one thread.
  */
 public final class TrainRun implements AutoCloseable {
     private static final int NOT_FINITE = 3;
@@ -75,11 +76,11 @@ public final class TrainRun implements AutoCloseable {
     private double elapsedBefore;
 
     /**
-     * What a run is made of.
+     * Inputs of a run.
      *
-     * @param config the effective settings
-     * @param model a folder or a file
-     * @param memoryBytes what may be planned with; 0 when unknown
+     * @param config effective settings
+     * @param model folder or file of the model
+     * @param memoryBytes memory to plan with; 0 if unknown
      * @param resume true to resume from the newest checkpoint if there is one
      */
     public record Setup(
@@ -95,9 +96,9 @@ public final class TrainRun implements AutoCloseable {
             LongSupplier nanoTime,
             RunEvents events) {
         /**
-         * That of a run whose preflight found nothing wrong.
+         * Creates the setup of a run whose preflight found no failure.
          *
-         * @param fallbacks told which operations run as their definitions
+         * @param fallbacks receives the operations that run as their expansion
          */
         public static Setup of(
                 Preflight preflight, Device device, boolean resume, Consumer<String> fallbacks, RunEvents events) {
@@ -191,7 +192,7 @@ public final class TrainRun implements AutoCloseable {
         }
     }
 
-    /** What is read, what is left out and what is not done, before the first step. */
+    /** Reports the data, what is dropped and which features are off, before the first step. */
     private void reportData(boolean resumed) {
         if (setup.resume() && !resumed) {
             setup.events().note("no checkpoint was written yet: the run starts from the beginning");
@@ -224,7 +225,7 @@ public final class TrainRun implements AutoCloseable {
         return count;
     }
 
-    /** Asks the run to end after the present step. */
+    /** Requests the run to end after the current step. */
     public void stop() {
         stopping = true;
     }
@@ -233,12 +234,12 @@ public final class TrainRun implements AutoCloseable {
         return steps;
     }
 
-    /** How many steps are done. */
+    /** Number of finished steps. */
     public long step() {
         return state.step;
     }
 
-    /** Where it is, the model it trains and how long an epoch is, in words. */
+    /** Describes the device, the model and the length of an epoch. */
     public String describe() {
         long trained = trainable.parameters().values().stream()
                 .mapToLong(parameter -> parameter.shape().size())
@@ -267,7 +268,7 @@ public final class TrainRun implements AutoCloseable {
         return config.get(Keys.LORA);
     }
 
-    /** Commands for what to do with the result, by what they are for; none for a run that was interrupted. */
+    /** Next commands by purpose; empty for an interrupted run. */
     public Map<String, String> nextCommands(End end) {
         if (end == End.INTERRUPTED) {
             return Map.of();
@@ -278,7 +279,7 @@ public final class TrainRun implements AutoCloseable {
         return NextCommands.of(run, hasAdapter(), heldOut);
     }
 
-    /** What to do with a run that is resumed after its last step; empty while there are steps to do. */
+    /** What to do if a resumed run has no steps left; empty otherwise. */
     public String whenFinished() {
         if (state.step < steps) {
             return "";
@@ -312,7 +313,7 @@ public final class TrainRun implements AutoCloseable {
             next();
         }
         if (needsEvaluation()) {
-            save(); // an evaluation takes its time, and must not be able to cost the run
+            save(); // before the evaluation, which may be long or fail
             if (!evaluate()) {
                 return interrupted();
             }
@@ -388,7 +389,7 @@ public final class TrainRun implements AutoCloseable {
         checkFinite(report);
     }
 
-    /** The share of all cores that this process used in so many seconds. CPU time is counted in steps of 10 ms. */
+    /** Share of all cores that this process used during {@code seconds}. CPU time is counted in steps of 10 ms. */
     private static Usage cores(double before, double seconds) {
         double cores = Runtime.getRuntime().availableProcessors();
         return before < 0
@@ -396,7 +397,7 @@ public final class TrainRun implements AutoCloseable {
                 : new Usage(Math.min(1, (Machine.cpuSeconds() - before) / seconds / cores), -1);
     }
 
-    /** One bad step is skipped; several in a row mean that there is no way on from here. */
+    /** Skips one step that is not finite; fails after several in a row. */
     private void checkFinite(Trainer.Report report) {
         state.notFinite = report.moved() || report.scaledDown() ? 0 : state.notFinite + 1;
         if (!report.moved()) {
@@ -404,19 +405,19 @@ public final class TrainRun implements AutoCloseable {
                     .note("step " + state.step + " skipped: loss " + report.loss() + ", gradient norm "
                             + report.gradientNorm()
                             + (report.scaledDown()
-                                    ? "; the loss is scaled by "
-                                            + trainer.lossScale().value() + " from here on"
+                                    ? "; the loss scale is "
+                                            + trainer.lossScale().value() + " now"
                                     : ""));
         }
         if (state.notFinite >= NOT_FINITE) {
             Path good = save();
             throw new TrainException(
                     "step " + state.step + ": " + state.notFinite + " steps in a row were not finite; the state "
-                            + "before them is in " + good + "; a lower learning rate or a higher precision may help");
+                            + "before them is in " + good + "; try a lower learning rate or a higher precision");
         }
     }
 
-    /** The sequences of the next step. */
+    /** Loads the sequences of the next step. */
     private Supplier<List<List<TrainingExample>>> read() {
         if (plannedEpoch != state.epoch) {
             sequences = data.train().epoch(state.epoch);
@@ -446,12 +447,12 @@ public final class TrainRun implements AutoCloseable {
                 state.sequencesAtATime = (state.sequencesAtATime + 1) / 2;
                 setup.events()
                         .note("out of memory (" + full.getMessage() + "): continuing with " + state.sequencesAtATime
-                                + " sequences a batch, and more gradient accumulation");
+                                + " sequences per micro-batch and more gradient accumulation");
             }
         }
     }
 
-    /** False when it was stopped, which changes nothing but the time that is gone. */
+    /** Evaluates on the validation sample. Returns false if stopped; the run's results do not change then. */
     private boolean evaluate() {
         long began = setup.nanoTime().getAsLong();
         OptionalDouble found = validation.loss(

@@ -8,14 +8,14 @@ import java.util.List;
 import java.util.OptionalDouble;
 import java.util.function.BooleanSupplier;
 
-/** The mean loss on the sample of held-out documents, the same one every time, in batches between which it can be stopped. */
+/** The mean loss on a fixed sample of held-out documents. Can be stopped between batches. */
 record Validation(Corpus corpus, Corpus.Sample sample) {
-    /** Told how many of the sample's tokens are done. */
+    /** Receives the number of tokens done. */
     interface Watcher {
         void done(long tokens);
     }
 
-    /** Nothing when it was stopped. */
+    /** Computes the loss; empty if stopped. */
     OptionalDouble loss(Trainer trainer, int sequences, BooleanSupplier stopping, Watcher watcher) {
         double sum = 0;
         long targets = 0;

@@ -18,9 +18,9 @@ import java.util.Set;
 import java.util.TreeMap;
 
 /**
- * A device whose every operation is computed by another one, too, from the same inputs: a model that runs on it is a suite of
- * cases. An operation is compared the first time that it is asked for with these shapes. Nothing is captured, since what
- * is captured cannot be read in between.
+ * A device that compares every operation with another device, on the same inputs. So running a model on it tests every
+ * operation of the model. Each combination of operation and shapes is compared once. Steps are not captured, since
+ * intermediate results of a captured step cannot be read.
  */
 final class ComparedDevice extends ForwardingDevice {
     private final Device reference;
@@ -32,7 +32,10 @@ final class ComparedDevice extends ForwardingDevice {
         this.reference = reference;
     }
 
-    /** The largest error of each operation, as a share of its largest output; a whole number that differs is infinitely wrong. */
+    /**
+     * The largest relative error of each operation, as a share of its largest output; infinite for integers that
+     * differ.
+     */
     Map<String, Double> errors() {
         return errors;
     }

@@ -46,7 +46,7 @@ final class ExpertRouting {
         });
     }
 
-    /** The share of tokens and layers that would have gone to other experts. */
+    /** Share of tokens and layers that would have used other experts. */
     double rerouted() {
         return rows == 0 ? 0 : (double) rerouted / rows;
     }

@@ -16,12 +16,12 @@ import java.util.stream.Stream;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
- * A folder of results that independent implementations computed: models with their logits, losses and gradients in
- * {@code models}, and beside it tokenizers, sampling distributions, quantized matrices and GGUF files. Everything is computed
- * here again, and each comparison is one report with the field {@code pass}.
+ * A folder of results of independent implementations: models with logits, losses and gradients in {@code models}, and
+ * tokenizers, sampling distributions, quantized matrices and GGUF files. All results are computed again and compared;
+ * each comparison is one report with the field {@code pass}.
  */
 public record GoldenFolder(Path folder, Device device, Precision precision, Fallback fallback) {
-    /** Takes each report as it is made. */
+    /** Receives each report. */
     @FunctionalInterface
     public interface Reports {
         /** @param section tokenizers, sampling, int8_groups or gguf */
@@ -32,7 +32,7 @@ public record GoldenFolder(Path folder, Device device, Precision precision, Fall
     public static List<String> models(Path folder) throws IOException {
         Path models = folder.resolve("models");
         if (!Files.isDirectory(models)) {
-            throw new ModelException(folder, "expected a folder with models/ in it");
+            throw new ModelException(folder, "expected a folder that contains models/");
         }
         List<String> names;
         try (Stream<Path> entries = Files.list(models)) {
@@ -42,16 +42,16 @@ public record GoldenFolder(Path folder, Device device, Precision precision, Fall
                     .toList();
         }
         if (names.isEmpty()) {
-            throw new ModelException(models, "expected a folder for each model in it");
+            throw new ModelException(models, "expected one folder per model");
         }
         return names;
     }
 
     /**
-     * Verifies one model; one that cannot be loaded is a failure with its reason.
+     * Verifies one model. A model that fails to load is a failed report with the reason.
      *
-     * @param replays how often a recorded decode step must repeat itself
-     * @param dump where to write what was computed, under the names of {@code expected.safetensors}
+     * @param replays number of repetitions of a captured decode step, which must be bit-identical
+     * @param dump output file for the computed results, with the tensor names of {@code expected.safetensors}
      */
     public ObjectNode model(String name, GoldenTolerances tolerances, int replays, Optional<Path> dump) {
         try {
@@ -68,7 +68,7 @@ public record GoldenFolder(Path folder, Device device, Precision precision, Fall
         }
     }
 
-    /** Verifies what is not a model: tokenizers, sampling, int8 groups, and one model in many GGUF types. */
+    /** Verifies everything but models: tokenizers, sampling, int8 groups, and one model in many GGUF types. */
     public void formats(Reports reports) throws IOException {
         for (Path tokenizer : entries("tokenizers", "")) {
             if (Files.exists(tokenizer.resolve("expected.json"))) {
@@ -103,7 +103,7 @@ public record GoldenFolder(Path folder, Device device, Precision precision, Fall
         }
     }
 
-    /** The entries of a part of the folder that end so, in order; none where the part is missing. */
+    /** The entries of a subfolder with a name suffix, sorted; empty if the subfolder does not exist. */
     private List<Path> entries(String part, String ending) throws IOException {
         Path parent = folder.resolve(part);
         if (!Files.isDirectory(parent)) {

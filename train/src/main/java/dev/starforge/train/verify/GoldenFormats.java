@@ -27,19 +27,19 @@ import java.util.TreeMap;
 import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.node.ObjectNode;
 
-/** What a golden folder holds besides models: tokenizers, weight formats, and one model in many GGUF types. */
+/** The golden data besides models: tokenizers, weight formats, and one model in many GGUF types. */
 final class GoldenFormats {
     /**
-     * How far llama.cpp's logits may be from ours, as a share of their range. Its weights are decoded exactly as ours; the
-     * difference is that it rounds activations, to eight bits in blocks of 32 or 256 for quantized types and to sixteen
-     * bits for sixteen-bit ones, and ours are float32. The budgets are about twice what was measured. A run of ours in 16 bits
-     * has at least its own budget.
+     * Error bounds for our logits against llama.cpp's, as a share of their range. Both decode weights identically.
+     * llama.cpp rounds activations, to 8 bits in blocks of 32 or 256 for quantized types and to 16 bits for 16-bit
+     * types; ours are float32. The bounds are about twice the measured errors. Our runs in 16 bits use at least their
+     * own bound.
      */
     private static final Map<String, Double> BUDGETS = new TreeMap<>(Map.of("F32", 1e-4, "F16", 2e-3, "BF16", 1e-2));
 
     private static final double QUANTIZED_BUDGET = 3e-2;
 
-    /** Probabilities are float32 sums of up to a vocabulary of terms on both sides. */
+    /** Bound for probabilities, which are float32 sums over the vocabulary on both sides. */
     private static final double SAMPLING_TOLERANCE = 1e-6;
 
     static final Map<String, SamplingParams> SAMPLINGS = new TreeMap<>(Map.of(
@@ -58,7 +58,7 @@ final class GoldenFormats {
 
     private GoldenFormats() {}
 
-    /** One tokenizer against every text of its {@code expected.json}. */
+    /** Compares one tokenizer with every text of its {@code expected.json}. */
     static ObjectNode tokenizer(Path folder) {
         Tokenizer tokenizer = Tokenizer.read(folder.resolve("tokenizer.json"));
         int cases = 0;
@@ -91,7 +91,7 @@ final class GoldenFormats {
         return ids;
     }
 
-    /** The distributions after each processor of HF and after a chain of them. */
+    /** Compares the distributions after each HF logits processor and after a chain of them. */
     static ObjectNode sampling(SafetensorsFile file, String name) {
         float[] logits = file.floats("logits");
         int[] history = file.ints("history");
@@ -111,7 +111,7 @@ final class GoldenFormats {
         return Jackson.object().put("name", name).put("max_abs_error", worst).put("pass", worst <= SAMPLING_TOLERANCE);
     }
 
-    /** One matrix in int8 groups: codes, scales and decoded values must be exactly those expected. */
+    /** Compares one matrix in int8 groups: quantized values, scales and decoded values must be identical. */
     static ObjectNode int8Groups(SafetensorsFile file, String name) {
         int rows = (int) file.tensor(name + ".w").shape().dim(0);
         int columns = (int) file.tensor(name + ".w").shape().dim(1);
@@ -127,8 +127,8 @@ final class GoldenFormats {
     }
 
     /**
-     * The golden GGUF model in one type against what llama.cpp decoded and computed: with its weights converted as
-     * {@code precision} says, and again with its weights as stored, within the same budget.
+     * Compares the golden GGUF model in one type with llama.cpp, once with weights converted to {@code precision} and
+     * once with weights as stored, within the same bound.
      */
     static ObjectNode gguf(Path folder, String type, Device device, Precision precision, Fallback fallback) {
         Path path = folder.resolve("micro-" + type + ".gguf");
@@ -168,7 +168,7 @@ final class GoldenFormats {
         return report;
     }
 
-    /** The largest error of the prompt's last logits. */
+    /** The largest error of the logits after the prompt. */
     private static double lastError(
             Model model, Device device, Precision precision, Fallback fallback, int[] prompt, float[] wanted) {
         try (Scope step = new Scope(device)) {
@@ -179,7 +179,7 @@ final class GoldenFormats {
         }
     }
 
-    /** How many tokens our greedy text shares with llama.cpp's before the first difference. */
+    /** Number of greedily decoded tokens before the first difference to llama.cpp. */
     private static int greedy(
             Model model,
             Device device,

@@ -32,8 +32,8 @@ import java.util.Map;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
- * One model folder with results of an independent implementation beside it: {@code expected.safetensors} and
- * {@code expected.json}. Computes everything they hold and compares; what they do not hold stays null.
+ * Verifies one model folder with the results of an independent implementation in {@code expected.safetensors} and
+ * {@code expected.json}. Computes and compares everything in them; other fields stay null.
  */
 final class GoldenModel {
     private final Path folder;
@@ -59,7 +59,7 @@ final class GoldenModel {
 
     /**
      * The reference results come from models that were cast to their file's type and back, rotary frequencies included
-     * (docs/adr/0003). Loading such a file for use keeps them in float32.
+     * (docs/adr/0003). In normal use rotary frequencies stay in float32.
      */
     private static DType rotary(JsonConfig facts) {
         return switch (facts.string("dtype", "torch.float32")) {
@@ -70,12 +70,12 @@ final class GoldenModel {
         };
     }
 
-    /** What was computed, under the names of {@code expected.safetensors}. */
+    /** The computed results, with the tensor names of {@code expected.safetensors}. */
     List<SafetensorsFile.SafetensorsData> computed() {
         return computed;
     }
 
-    /** Compares everything; {@code replays} is how often a recorded decode step must repeat itself. */
+    /** Compares everything; {@code replays} is the number of repetitions of a captured decode step. */
     ObjectNode verify(int replays) {
         report.put("name", folder.getFileName().toString());
         for (String field : List.of(
@@ -144,7 +144,7 @@ final class GoldenModel {
         }
     }
 
-    /** The last rows of each sequence's logits, as many as make {@code size} numbers in all. */
+    /** The last rows of each sequence's logits, {@code size} elements in total. */
     private float[] endings(Model model, List<int[]> sequences, int size) {
         float[] all = logits(model, sequences);
         int each = size / sequences.size();
@@ -157,7 +157,7 @@ final class GoldenModel {
         return endings;
     }
 
-    /** The same model as llama.cpp converted it. Its format has no place for two architectures' sliding windows. */
+    /** Compares the model converted by llama.cpp. GGUF cannot represent the sliding windows of two architectures. */
     private void verifyGguf(String field, Precision kept, float[] wanted, List<int[]> sequences, double range) {
         JsonConfig config = JsonConfig.read(folder.resolve("config.json"));
         boolean carried = !List.of("starcoder2", "mistral").contains(config.string("model_type"));
@@ -183,7 +183,9 @@ final class GoldenModel {
         }
     }
 
-    /** No token follows logits that are not; the comparison before has failed then. */
+    /**
+     * Returns true if all logits are finite. Otherwise no token can be chosen, and the comparison before has failed.
+     */
     private static boolean finite(float[] logits) {
         for (float logit : logits) {
             if (!Float.isFinite(logit)) {
@@ -226,8 +228,8 @@ final class GoldenModel {
     }
 
     /**
-     * How many ids are worth comparing. Where a text crosses into another rotary regime, HF 5.17 drops its cache and goes
-     * on from the last token alone, so what it writes from there on says nothing (docs/adr/0003).
+     * Number of comparable token ids. When a sequence crosses into another rope regime, HF 5.17 drops its cache and
+     * continues from the last token alone, so its later tokens are meaningless (docs/adr/0003).
      */
     private static int comparable(Model model, int from, int to) {
         for (int length = from; length < to; length++) {
@@ -287,7 +289,7 @@ final class GoldenModel {
         pass &= worst <= tolerances.gradient();
     }
 
-    /** |a - b| / |b|; two gradients of zero are equal. */
+    /** |a - b| / |b|; 0 for two zero gradients. */
     private static double distance(float[] a, float[] b) {
         double difference = 0;
         double norm = 0;
@@ -327,7 +329,7 @@ final class GoldenModel {
         return new Trainer(model, parameters, device, precision, fallback, settings);
     }
 
-    /** In 16 bits with the experts that float32 activations choose. */
+    /** Logits; in 16 bits computed with the experts that float32 activations select. */
     private float[] logits(Model model, List<int[]> sequences) {
         try (Scope step = new Scope(device)) {
             Batch batch = Batches.packed(model, step, sequences);
@@ -378,7 +380,7 @@ final class GoldenModel {
         if (expected.tensor(name).shape().size() != size) {
             throw new ModelException(
                     expected.path(),
-                    "tensor " + name + ": has shape " + expected.tensor(name).shape() + ", the model gives " + size
+                    "tensor " + name + ": has shape " + expected.tensor(name).shape() + ", expected " + size
                             + " numbers");
         }
     }

@@ -1,10 +1,10 @@
 package dev.starforge.train.verify;
 
-/** How far logits are from those expected. */
+/** Error measures of logits. */
 public final class Logits {
     private Logits() {}
 
-    /** Largest minus smallest: what errors are measured against. */
+    /** Largest minus smallest logit, the scale of errors. */
     public static double range(float[] logits) {
         double low = Double.POSITIVE_INFINITY;
         double high = Double.NEGATIVE_INFINITY;
@@ -19,7 +19,7 @@ public final class Logits {
         return maxAbsError(actual, expected, 0, expected.length);
     }
 
-    /** Of some elements; NaN where one is on either side, which is within no bound. */
+    /** Largest absolute error in a range of elements; NaN if either side has a NaN. */
     public static double maxAbsError(float[] actual, float[] expected, int from, int to) {
         double worst = 0;
         for (int i = from; i < to; i++) {

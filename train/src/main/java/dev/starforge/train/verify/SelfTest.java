@@ -13,19 +13,19 @@ import java.util.function.Consumer;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
- * Whether a device computes rightly, in less than a minute and without anything but a small golden folder: that model's logits, text,
- * losses, gradients and training steps against another implementation's, files of quantized weights against llama.cpp's, and each operation
- * that the model is made of against the plain reference.
+ * Tests in less than a minute whether a device computes correctly, with a small golden folder: logits, generated
+ * tokens, losses, gradients and training steps of its model against another implementation, files of quantized weights
+ * against llama.cpp, and each operation of the model against the reference backend.
  *
- * @param golden as {@link GoldenFolder} takes it, with one model
+ * @param golden folder for {@link GoldenFolder}, with one model
  */
 public record SelfTest(Path golden, String model, Device device, Device reference) {
     private static final int REPLAYS = 10;
 
-    /** By how much an operation may differ from the reference, as a share of its largest output: float32 sums in another order. */
+    /** Largest error of an operation, as a share of its largest output: float32 sums may be in another order. */
     private static final double TOLERANCE = 1e-4;
 
-    /** @param detail what was measured, or what is wrong */
+    /** @param detail the measured result, or the failure */
     public record Check(String name, boolean pass, String detail) {}
 
     /** Runs all checks and reports each result. Returns true if all passed. */
@@ -55,7 +55,7 @@ public record SelfTest(Path golden, String model, Device device, Device referenc
         }
         return String.format(
                 Locale.ROOT,
-                "logits differ by %.2g of a range of %.3g",
+                "logits differ by %.2g, with a range of %.3g",
                 report.path("logits_max_abs_error").doubleValue(),
                 report.path("logits_range").doubleValue());
     }
@@ -77,7 +77,7 @@ public record SelfTest(Path golden, String model, Device device, Device referenc
                 wrong.isEmpty()
                         ? String.format(
                                 Locale.ROOT,
-                                "%d differ from the reference by at most %.2g of their largest output",
+                                "%d operations differ from the reference by at most %.2g of their largest output",
                                 errors.size(),
                                 worst)
                         : "differ from the reference: " + String.join(", ", wrong)));

@@ -15,14 +15,15 @@ import java.util.Arrays;
 import java.util.List;
 
 /**
- * Whether recorded steps give each of one to eight sequences the tokens that it has alone. Sequences leave one after
- * another, so that a step recorded for eight serves fewer; the tokens are chosen on the device. Prompts share a step, too, in float32; in 16
- * bits they do not, since a GPU's products of more rows than a recorded step has add up in an order that depends on how many there are.
+ * Checks that one to eight sequences decoded in captured steps get the same tokens as each sequence alone. Sequences
+ * finish one after another, so a step captured for eight also serves fewer. Tokens are sampled on the device. In
+ * float32, prompts share a step as well. In 16 bits they do not, since a GPU matmul with more rows than a captured step
+ * may sum in another order.
  */
 final class SharedSteps {
     private static final int SEQUENCES = 8;
 
-    /** Steps with all of them: prompts, one that runs, one that is recorded. */
+    /** Steps with all sequences: prompts, one that runs eagerly, one that is captured. */
     private static final int TOGETHER = 3;
 
     private final Engine engine;
@@ -54,12 +55,12 @@ final class SharedSteps {
         }
     }
 
-    /** Prompts continued side by side in so many steps, of which the first takes part in the fewest. */
+    /** Continues {@code count} prompts in one batch; the first sequence takes part in the fewest steps. */
     private List<int[]> texts(List<int[]> prompts, int count, String salt) {
         List<int[]> texts = new ArrayList<>(prompts);
         List<Engine.Sequence> all = new ArrayList<>();
         prompts.forEach(prompt -> all.add(engine.open(Engine.AdapterSlot.BASE, salt, prompt)));
-        int first = 0; // that still runs
+        int first = 0; // first sequence that is not finished
         for (int round = 0; round < count; round++) {
             List<Engine.Sequence> running = all.subList(first, all.size());
             int[] tokens = round > 0 || promptsTogether

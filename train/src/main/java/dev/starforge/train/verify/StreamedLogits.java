@@ -15,8 +15,8 @@ import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The logits of one text, [T, V], read in order. The layers run once, at the first read; the product with the vocabulary,
- * whose result may be larger than memory, runs for some rows at a time as they are asked for.
+ * The logits of one sequence, [T, V], read in order. The layers run once, at the first read. The LM head, whose output
+ * may exceed memory, runs for some rows at a time on demand.
  */
 public final class StreamedLogits implements SafetensorsWriter.ElementWriter {
     private static final String IN_ORDER = "logits: expected to be read in order, from the first row";
@@ -32,7 +32,7 @@ public final class StreamedLogits implements SafetensorsWriter.ElementWriter {
     private int firstRow;
     private int endRow;
 
-    /** @param elements logits to have at one time; at least a row is */
+    /** @param elements number of logits to hold at one time, but at least one row */
     public StreamedLogits(Model model, EagerOps ops, Scope step, int[] ids, int elements) {
         this.model = model;
         this.ops = ops;
@@ -75,7 +75,7 @@ public final class StreamedLogits implements SafetensorsWriter.ElementWriter {
         }
     }
 
-    /** The next rows, in place of the ones before. */
+    /** Computes the next rows; they overwrite the previous ones. */
     private void compute() {
         if (endRow > 0) {
             step.release();
