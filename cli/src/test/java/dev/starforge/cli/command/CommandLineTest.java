@@ -163,7 +163,7 @@ final class CommandLineTest {
             delimiter = '|',
             quoteCharacter = '`',
             value = {
-                "verify nowhere | 1 | nowhere: expected a folder with models/ in it",
+                "verify nowhere | 1 | nowhere: expected a folder that contains models/",
                 "verify GOLDEN --only bert | 2 | --only: expected names among deepseek_v2",
                 "inspect nowhere | 1 | nowhere: model not found",
                 "fly | 2 | unknown command 'fly'",

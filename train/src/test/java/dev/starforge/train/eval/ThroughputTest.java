@@ -65,7 +65,7 @@ final class ThroughputTest {
                             }
                         })))
                 .isInstanceOf(ModelException.class)
-                .hasMessageContaining("bench: logits of sequence 5 of 5 differ from those of reference by 0.");
+                .hasMessageContaining("bench: logits of sequence 5 of 5 differ from reference by 0.");
     }
 
     /** Logits are kept by steps that are not timed; those that are choose tokens. */
@@ -96,7 +96,7 @@ final class ThroughputTest {
                     }
                 }))
                 .isInstanceOf(ModelException.class)
-                .hasMessageContaining("bench: logits of sequence 1 of 4 differ from those of reference by ");
+                .hasMessageContaining("bench: logits of sequence 1 of 4 differ from reference by ");
     }
 
     private interface Fault {
