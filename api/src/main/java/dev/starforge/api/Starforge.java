@@ -156,7 +156,7 @@ public final class Starforge implements AutoCloseable {
         TrainingEvents events = new TrainingEvents(listener);
         try (RunFolder folder = RunFolder.claim(config, resume);
                 TrainRun run = new TrainRun(TrainRun.Setup.of(preflight, limited, resume, listener::onNote, events))) {
-            folder.settle();
+            folder.finishOverwrite();
             events.stopWith(run::stop);
             TrainRun.End end = run.run();
             return new TrainResult(config.output(), run.step(), TrainResult.TrainOutcome.valueOf(end.name()));
@@ -204,7 +204,7 @@ public final class Starforge implements AutoCloseable {
             if (!Files.exists(place)) {
                 throw new ModelException(place, "no such model; the library accepts paths only");
             }
-            return TunedModel.whole(place);
+            return TunedModel.completeModel(place);
         }
 
         @Override

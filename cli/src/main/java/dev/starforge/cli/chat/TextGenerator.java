@@ -96,7 +96,7 @@ public final class TextGenerator implements AutoCloseable {
         boolean gap = text.contains(CURSOR);
         int[] asked = gap
                 ? middle(text, room, stopIds)
-                : chat ? last(tokenizer.encode(conversation(text), false), room) : tokenizer.encodeEnd(text, room);
+                : chat ? last(tokenizer.encode(conversation(text), false), room) : tokenizer.encodeLast(text, room);
         if (asked.length == 0) {
             throw new ModelException(tuned.model(), "the prompt is empty, and the tokenizer adds no start token");
         }

@@ -259,9 +259,9 @@ final class BenchCommand implements Callable<Integer> {
             Optional<Throughput.Checked> checked = unchecked
                     ? Optional.empty()
                     : Optional.of(check(throughput, opened.device(), files, scope -> load(tuned, files, scope)));
-            List<Throughput.Times> times = new ArrayList<>();
+            List<Throughput.ThroughputSample> times = new ArrayList<>();
             for (int i = 0; i <= repeat; i++) {
-                Throughput.Times now = throughput.run();
+                Throughput.ThroughputSample now = throughput.run();
                 if (i > 0) { // the first run is a warm-up
                     times.add(now);
                     progress(i, now);
@@ -272,10 +272,12 @@ final class BenchCommand implements Callable<Integer> {
             Result result = new Result(
                     loadSeconds,
                     weights.usedBytes(),
-                    promptTokens / Throughput.Times.median(times, Throughput.Times::prefill),
-                    (double) batch * genTokens / Throughput.Times.median(times, Throughput.Times::decode),
-                    1e3 * Throughput.Times.median(times, Throughput.Times::firstToken),
-                    1e6 * Throughput.Times.median(times, Throughput.Times::hostStep),
+                    promptTokens / Throughput.ThroughputSample.median(times, Throughput.ThroughputSample::prefill),
+                    (double) batch
+                            * genTokens
+                            / Throughput.ThroughputSample.median(times, Throughput.ThroughputSample::decode),
+                    1e3 * Throughput.ThroughputSample.median(times, Throughput.ThroughputSample::firstToken),
+                    1e6 * Throughput.ThroughputSample.median(times, Throughput.ThroughputSample::hostStep),
                     batch,
                     Throughput.Work.of(files),
                     times,
@@ -357,7 +359,7 @@ final class BenchCommand implements Callable<Integer> {
             double hostStep,
             int batch,
             Throughput.Work work,
-            List<Throughput.Times> times,
+            List<Throughput.ThroughputSample> times,
             Optional<Limits> limits,
             Optional<Throughput.Checked> checked) {
         double flops() {
@@ -396,7 +398,7 @@ final class BenchCommand implements Callable<Integer> {
                 .orElseGet(() -> files.load(weights, flags.precision()));
     }
 
-    private void progress(int done, Throughput.Times now) {
+    private void progress(int done, Throughput.ThroughputSample now) {
         PrintWriter err = spec.commandLine().getErr();
         err.printf(
                 "%d of %d: prefill %.1f tokens/s, decode %.1f tokens/s%n",

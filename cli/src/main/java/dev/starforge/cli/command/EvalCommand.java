@@ -117,7 +117,7 @@ final class EvalCommand implements Callable<Integer> {
             err.flush();
         };
         Path model = config.model().equals(ScratchModel.NAME)
-                ? TunedModel.whole(config.output())
+                ? TunedModel.completeModel(config.output())
                 : ModelLocator.find(config.model());
         Selection selection = Selection.choose(config.device());
         try (ExternalTools tools = new ExternalTools();

@@ -185,7 +185,7 @@ final class MergeCommand implements Callable<Integer> {
             OutputPath.require("--gguf-adapter", ggufAdapter, spec.commandLine());
         }
         Path checkpoint = Checkpoints.resolve(adapter);
-        if (ModelExport.isModel(checkpoint) && Checkpoints.isOne(checkpoint)) {
+        if (ModelExport.isModel(checkpoint) && Checkpoints.isCheckpoint(checkpoint)) {
             return export(checkpoint);
         }
         Path lora = TunedModel.adapterOf(

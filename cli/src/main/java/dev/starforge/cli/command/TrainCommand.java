@@ -281,11 +281,11 @@ final class TrainCommand implements Callable<Integer> {
         TrainRun.Setup setup =
                 TrainRun.Setup.of(preflight, device, resume, verbose ? progress::note : line -> {}, events);
         try (TrainRun run = new TrainRun(setup)) {
-            folder.settle();
+            folder.finishOverwrite();
             interrupt.onSignal(run::stop);
             progress.note(run.describe());
-            if (!run.whenFinished().isEmpty()) {
-                progress.note(run.whenFinished());
+            if (!run.finishedAdvice().isEmpty()) {
+                progress.note(run.finishedAdvice());
             }
             watched.ifPresent(page -> page.begin(run, device.name()));
             TrainRun.End end = run.run();

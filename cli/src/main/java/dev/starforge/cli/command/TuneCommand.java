@@ -183,7 +183,8 @@ final class TuneCommand implements Callable<Integer> {
         PrintWriter out = spec.commandLine().getOut();
         TuneSummary summary = new TuneSummary(result, seconds);
         if (result.end() == Tune.End.FINISHED) {
-            result.model().ifPresent(file -> Checkpoints.writeWhole(file.resolveSibling("README.md"), summary.card()));
+            result.model()
+                    .ifPresent(file -> Checkpoints.writeAtomically(file.resolveSibling("README.md"), summary.card()));
         }
         if (json) {
             ObjectNode report = summary.json();

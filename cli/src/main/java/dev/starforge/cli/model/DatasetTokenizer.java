@@ -62,7 +62,7 @@ public record DatasetTokenizer(TokenizerChoice choice, Optional<Path> model, Str
         } catch (ModelException missing) {
             return instead(name + " is not on this machine");
         }
-        Path model = TunedModel.whole(place);
+        Path model = TunedModel.completeModel(place);
         return Tokenizers.find(model).isEmpty()
                 ? instead(model + " has no tokenizer")
                 : new DatasetTokenizer(

@@ -17,7 +17,7 @@ public final class ModelLocator {
     /** Finds a complete model: the named one, or the best checkpoint of a run that trained all weights. */
     public static Path find(String name) {
         Path place = find(name, "Expected a folder with config.json and safetensors, a .gguf file, or `scratch`");
-        return TunedModel.whole(place);
+        return TunedModel.completeModel(place);
     }
 
     /** Finds a model; {@code expected} ends the error message if there is none. */

@@ -37,7 +37,7 @@ public final class Modelfile {
         }
         try (ModelFiles files = ModelFiles.open(gguf)) {
             Stream<String> ends = files.eosTokenIds().stream().sorted().map(tokenizer::token);
-            Stream<String> after = FimMarkers.of(tokenizer).stream().flatMap(FimMarkers::after);
+            Stream<String> after = FimMarkers.of(tokenizer).stream().flatMap(FimMarkers::stopTokens);
             text.append(Stream.concat(ends, after)
                     .distinct()
                     .map(token -> "PARAMETER stop \"" + token + "\"\n")

@@ -60,7 +60,7 @@ public final class LiveRun implements RunEvents, AutoCloseable {
     public void end(TrainRun run, TrainRun.End end) {
         ended = true;
         JsonNode summary = Jackson.JSON.readTree(output.resolve("summary.json"));
-        ReportPage.figures(output, summary, run.nextCommands(end))
+        ReportPage.reportData(output, summary, run.nextCommands(end))
                 .properties()
                 .forEach(each -> page.set(each.getKey(), each.getValue()));
     }

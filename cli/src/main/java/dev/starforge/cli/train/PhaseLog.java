@@ -37,9 +37,9 @@ public final class PhaseLog implements RunEvents {
     }
 
     @Override
-    public void begins(long step) {
+    public void stepStarted(long step) {
         enter("training");
-        next.begins(step);
+        next.stepStarted(step);
     }
 
     @Override

@@ -23,8 +23,8 @@ public final class ProfiledRun implements RunEvents {
     }
 
     @Override
-    public void begins(long step) {
-        events.begins(step);
+    public void stepStarted(long step) {
+        events.stepStarted(step);
         if (steps >= WARM) {
             device.start();
         }

@@ -91,10 +91,10 @@ public final class RunProgress implements RunEvents {
                     .put("dropped_loss_tokens", facts.droppedLossTokens());
             bar.print(line.toString());
         } else {
-            bar.print(split + ": " + facts.used());
+            bar.print(split + ": " + facts.describeUsed());
         }
-        if (!facts.lost().isEmpty()) {
-            note(split + ": " + facts.lost());
+        if (!facts.describeDropped().isEmpty()) {
+            note(split + ": " + facts.describeDropped());
         }
     }
 

@@ -122,7 +122,7 @@ public final class TuneProgress implements TuneEvents {
     }
 
     @Override
-    public void already(TuneStep step) {
+    public void alreadyDone(TuneStep step) {
         say(String.format("%n%d/%d %s: already done", step.ordinal() + 1, TuneStep.values().length, step.label()));
     }
 

@@ -155,7 +155,7 @@ final class TuneTest {
         public void done(TuneStep step, String what, double seconds) {}
 
         @Override
-        public void already(TuneStep step) {
+        public void alreadyDone(TuneStep step) {
             seen.add(step.label() + " before");
         }
 

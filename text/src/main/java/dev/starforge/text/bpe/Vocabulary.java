@@ -7,7 +7,7 @@ import java.util.Collection;
 /** Maps ids to tokens and tokens to ids. Lookups take a span of characters, so encoding allocates no strings. */
 public final class Vocabulary {
     /** Ids may leave holes, but a hole costs memory, and a file must not buy much of that with one number. */
-    private static final int MOST_HOLES = 1 << 20;
+    private static final int MAX_HOLES = 1 << 20;
 
     private static final int LONGEST_TOKEN = 1 << 16;
 
@@ -23,7 +23,7 @@ public final class Vocabulary {
         int size = 0;
         int longest = 0;
         for (Entry entry : entries) {
-            int limit = entries.size() + MOST_HOLES;
+            int limit = entries.size() + MAX_HOLES;
             if (entry.id < 0 || entry.id >= limit) {
                 throw new TokenizerException(file, entry.place + ": id " + entry.id + " is outside 0.." + (limit - 1));
             }

@@ -69,8 +69,8 @@ public record Key<T>(
         return new Key<>(path, form, kind, missing, accept, doc, List.of());
     }
 
-    public static Key<Integer> whole(String path, int missing, int least, int most, String doc) {
-        Key<Long> wide = wide(path, missing, least, most, doc);
+    public static Key<Integer> integer(String path, int missing, int least, int most, String doc) {
+        Key<Long> wide = longInteger(path, missing, least, most, doc);
         return of(
                 path,
                 Form.VALUE,
@@ -81,7 +81,7 @@ public record Key<T>(
     }
 
     /** A whole number of 64 bits. */
-    public static Key<Long> wide(String path, long missing, long least, long most, String doc) {
+    public static Key<Long> longInteger(String path, long missing, long least, long most, String doc) {
         boolean open = most == Integer.MAX_VALUE || most == Long.MAX_VALUE;
         String range = !open ? " " + least + ".." + most : least == Long.MIN_VALUE ? "" : " from " + least;
         return of(
@@ -100,7 +100,7 @@ public record Key<T>(
 
     /** A whole number, where 0 and the word {@code all} are no limit. */
     public static Key<Integer> limit(String path, int missing, String doc) {
-        Key<Integer> number = whole(path, missing, 0, Integer.MAX_VALUE, doc);
+        Key<Integer> number = integer(path, missing, 0, Integer.MAX_VALUE, doc);
         return of(
                 path,
                 Form.VALUE,
@@ -116,13 +116,13 @@ public record Key<T>(
      * @param first what the fitting begins with
      */
     public static Key<Integer> fitted(String path, int first, int least, int most, String doc) {
-        Key<Integer> number = whole(path, first, least, most, doc);
+        Key<Integer> number = integer(path, first, least, most, doc);
         return of(path, Form.FITTED, number.kind() + ", or auto", first, number.accept(), doc);
     }
 
     /** A whole number, or {@code auto}, the default: empty. */
     public static Key<OptionalInt> automatic(String path, int least, int most, String doc) {
-        Key<Integer> number = whole(path, least, least, most, doc);
+        Key<Integer> number = integer(path, least, least, most, doc);
         return of(
                 path,
                 Form.WORD,
@@ -215,7 +215,7 @@ public record Key<T>(
     }
 
     /** A list of strings, or one string. */
-    public static Key<List<String>> texts(String path, List<String> missing, String doc) {
+    public static Key<List<String>> strings(String path, List<String> missing, String doc) {
         return of(path, Form.VALUE, "text or a list of texts", missing, Key::list, doc);
     }
 

@@ -31,7 +31,7 @@ import org.snakeyaml.engine.v2.nodes.SequenceNode;
  * type or out of range with what was expected. Immutable; whatever changes it gives a changed copy.
  */
 public final class Settings {
-    private static final int LONGEST_FILE = 1 << 20;
+    private static final int MAX_FILE_BYTES = 1 << 20;
 
     private final Schema schema;
     private final Map<String, Object> values;
@@ -56,9 +56,9 @@ public final class Settings {
     public Settings read(Path file) {
         Settings changed = copy();
         try (InputStream in = Files.newInputStream(file)) {
-            byte[] bytes = in.readNBytes(LONGEST_FILE + 1);
-            if (bytes.length > LONGEST_FILE) {
-                throw new ConfigException(file + ": expected settings, at most " + LONGEST_FILE + " bytes, got more");
+            byte[] bytes = in.readNBytes(MAX_FILE_BYTES + 1);
+            if (bytes.length > MAX_FILE_BYTES) {
+                throw new ConfigException(file + ": expected settings, at most " + MAX_FILE_BYTES + " bytes, got more");
             }
             String text = StandardCharsets.UTF_8
                     .newDecoder()

@@ -20,7 +20,7 @@ import org.snakeyaml.engine.v2.schema.CoreSchema;
 /** Parses untrusted YAML 1.2 into nodes with line numbers. */
 public final class Yaml {
     /** Limits nesting: the composer recurses for each level and would overflow the stack. */
-    private static final int DEEPEST = 64;
+    private static final int MAX_DEPTH = 64;
 
     private Yaml() {}
 
@@ -98,9 +98,9 @@ public final class Yaml {
                             "*" + alias.getAlias() + " is inside what it stands for", event.getStartMark());
                 default -> {}
             }
-            if (open.size() > DEEPEST) {
+            if (open.size() > MAX_DEPTH) {
                 throw new ParserException(
-                        "expected at most " + DEEPEST + " levels of nesting, got more", event.getStartMark());
+                        "expected at most " + MAX_DEPTH + " levels of nesting, got more", event.getStartMark());
             }
             return event;
         }

@@ -23,7 +23,7 @@ public record FolderLock(FileChannel channel) implements AutoCloseable {
     public static final String FILE = ".lock";
 
     /** Beyond the text of the file, which must stay readable on systems with mandatory locks. */
-    private static final long PLACE = Long.MAX_VALUE - 1;
+    private static final long LOCK_OFFSET = Long.MAX_VALUE - 1;
 
     /**
      * Takes the lock of a folder that exists.
@@ -63,7 +63,7 @@ public record FolderLock(FileChannel channel) implements AutoCloseable {
         FileChannel channel =
                 FileChannel.open(folder.resolve(FILE), StandardOpenOption.CREATE, StandardOpenOption.WRITE);
         try {
-            FileLock lock = channel.tryLock(PLACE, 1, false);
+            FileLock lock = channel.tryLock(LOCK_OFFSET, 1, false);
             if (lock != null) {
                 return channel;
             }

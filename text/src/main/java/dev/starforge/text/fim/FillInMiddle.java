@@ -35,7 +35,8 @@ public final class FillInMiddle {
                         model,
                         "its tokenizer has no fill-in-the-middle tokens; looked for "
                                 + FimMarkers.KNOWN.stream()
-                                        .map(markers -> markers.three().collect(Collectors.joining(" ")))
+                                        .map(markers ->
+                                                markers.prefixSuffixMiddle().collect(Collectors.joining(" ")))
                                         .collect(Collectors.joining(", or "))));
     }
 
@@ -124,14 +125,14 @@ public final class FillInMiddle {
     private int[] inside(String text) {
         TokenIdList ids = new TokenIdList();
         if (!text.isEmpty()) {
-            tokenizer.encodeInside(text, ids);
+            tokenizer.encodeFragment(text, ids);
         }
         return ids.toArray();
     }
 
     /** Tokens that end the middle. */
     public Set<Integer> ends() {
-        return Stream.concat(markers.all(), markers.after())
+        return Stream.concat(markers.all(), markers.stopTokens())
                 .map(tokenizer::id)
                 .flatMapToInt(OptionalInt::stream)
                 .boxed()

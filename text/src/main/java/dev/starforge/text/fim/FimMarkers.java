@@ -32,23 +32,23 @@ public record FimMarkers(
     /** Those of a vocabulary, if it has a family of them. */
     public static Optional<FimMarkers> of(Tokenizer tokenizer) {
         return KNOWN.stream()
-                .filter(markers ->
-                        markers.three().allMatch(token -> tokenizer.id(token).isPresent()))
+                .filter(markers -> markers.prefixSuffixMiddle()
+                        .allMatch(token -> tokenizer.id(token).isPresent()))
                 .findFirst();
     }
 
     /** Prefix, suffix, middle. */
-    public Stream<String> three() {
+    public Stream<String> prefixSuffixMiddle() {
         return Stream.of(prefix, suffix, middle);
     }
 
     /** What such a model may write after the middle although its settings do not call it an end of text. */
-    public Stream<String> after() {
+    public Stream<String> stopTokens() {
         return Stream.of(repository, file).filter(token -> !token.isEmpty());
     }
 
     /** Every token that occurs in filling in only. */
     public Stream<String> all() {
-        return Stream.concat(three(), own.stream());
+        return Stream.concat(prefixSuffixMiddle(), own.stream());
     }
 }

@@ -50,7 +50,7 @@ public final class MatchSpans {
     }
 
     /** Sends the pieces on; a match joins a neighbour only when that one is not itself such a join's match. */
-    void send(Behavior behavior, boolean invert, char[] text, int from, boolean first, PreTokenSink next) {
+    void emit(Behavior behavior, boolean invert, char[] text, int from, boolean first, PreTokenSink next) {
         for (int i = 0; i < size; ) {
             int last = i;
             switch (behavior) {

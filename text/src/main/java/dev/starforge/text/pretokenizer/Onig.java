@@ -12,7 +12,7 @@ import java.util.regex.PatternSyntaxException;
  * refused, not guessed.
  */
 final class Onig {
-    private static final int LONGEST_PATTERN = 8192;
+    private static final int MAX_PATTERN_LENGTH = 8192;
     private static final int MOST_REPEATS = 100_000;
 
     /** Oniguruma's word characters: Unicode's, and by an old table the fractions and superscripts of Latin-1. */
@@ -37,9 +37,9 @@ final class Onig {
 
     /** The same pattern for Java, or an {@link IllegalArgumentException} that says what is wrong. */
     static Pattern compile(String source) {
-        if (source.length() > LONGEST_PATTERN) {
+        if (source.length() > MAX_PATTERN_LENGTH) {
             throw new IllegalArgumentException(
-                    "a pattern of " + source.length() + " characters, expected at most " + LONGEST_PATTERN);
+                    "a pattern of " + source.length() + " characters, expected at most " + MAX_PATTERN_LENGTH);
         }
         String translated = new Onig(source).translate();
         try {

@@ -42,7 +42,7 @@ public sealed interface PreTokenizer {
             return (text, from, to, first) -> {
                 MatchSpans splits = new MatchSpans();
                 splitter.split(text, from, to, budget, splits);
-                splits.send(behavior, invert, text, from, first, next);
+                splits.emit(behavior, invert, text, from, first, next);
             };
         }
     }

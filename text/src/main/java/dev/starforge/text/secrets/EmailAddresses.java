@@ -14,7 +14,7 @@ final class EmailAddresses {
             "(?<![A-Za-z0-9._%+@/:-])(?!git@)([A-Za-z0-9][A-Za-z0-9._%+-]{0,63})@[A-Za-z0-9](?:[A-Za-z0-9-]{0,63}\\.){1,20}([A-Za-z]{2,24})(?![A-Za-z0-9-]|\\.[A-Za-z0-9]|:[^\\s\"',]|@|\\()");
 
     /** Reserved for documents (RFC 2606): nobody's. */
-    private static final Pattern NOBODY = Pattern.compile("(?i).*[@.]example\\.(?:com|net|org)");
+    private static final Pattern RESERVED_DOMAIN = Pattern.compile("(?i).*[@.]example\\.(?:com|net|org)");
 
     private static final Pattern VERSION = Pattern.compile("@[0-9]+\\.[0-9]+\\.");
     private static final Set<String> NO_USERS = SecretValues.words("this super return break continue git it self");
@@ -32,7 +32,7 @@ final class EmailAddresses {
             boolean version =
                     VERSION.matcher(line).region(mail.end(1), mail.end()).lookingAt();
             if (!version
-                    && !NOBODY.matcher(mail.group()).matches()
+                    && !RESERVED_DOMAIN.matcher(mail.group()).matches()
                     && !NO_USERS.contains(mail.group(1))
                     && !EXTENSIONS.contains(mail.group(2).toLowerCase(Locale.ROOT))) {
                 findings.add(mail.start(), mail.end(), SecretRule.EMAIL);

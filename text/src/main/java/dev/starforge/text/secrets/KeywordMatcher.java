@@ -42,11 +42,11 @@ final class KeywordMatcher {
         if (classCount > CLASSES) {
             throw new IllegalArgumentException("keywords: " + classCount + " different characters, at most " + CLASSES);
         }
-        fall();
+        buildFailureLinks();
     }
 
     /** Breadth first, so that the state of the longest proper suffix is complete before it is needed. */
-    private void fall() {
+    private void buildFailureLinks() {
         int[] suffix = new int[groups.length];
         ArrayDeque<Integer> queue = new ArrayDeque<>();
         for (int c = 0; c < CLASSES; c++) {

@@ -11,14 +11,14 @@ import java.util.function.Supplier;
  */
 final class RenderBudget {
     /** A conversation of thousands of messages takes a tenth of it. */
-    private static final int MOST_STEPS = 2_000_000;
+    private static final int MAX_STEPS = 2_000_000;
 
-    private static final int DEEPEST = 64;
+    private static final int MAX_MACRO_DEPTH = 64;
     private static final int CHARACTERS_OF_A_STEP = 64;
     private static final int ITEMS_OF_A_STEP = 4;
 
     /** Strings and lists longer than this are the result of a runaway loop. */
-    private static final int LONGEST = 16 << 20;
+    private static final int MAX_LENGTH = 16 << 20;
 
     private long steps;
     private int depth;
@@ -29,8 +29,8 @@ final class RenderBudget {
 
     private void spend(long more) {
         steps += more;
-        if (steps > MOST_STEPS) {
-            throw new Value.Failure("takes more than " + MOST_STEPS + " steps");
+        if (steps > MAX_STEPS) {
+            throw new Value.Failure("takes more than " + MAX_STEPS + " steps");
         }
     }
 
@@ -48,15 +48,15 @@ final class RenderBudget {
 
     /** Refuses what would grow beyond all measure, before it does. */
     void requireRoom(long length) {
-        if (length > LONGEST) {
-            throw new Value.Failure("writes more than " + LONGEST + " characters");
+        if (length > MAX_LENGTH) {
+            throw new Value.Failure("writes more than " + MAX_LENGTH + " characters");
         }
     }
 
     /** A call of a macro, which may call itself. */
     <T> T nested(Supplier<T> call) {
-        if (++depth > DEEPEST) {
-            throw new Value.Failure("nests too deeply: macros call macros more than " + DEEPEST + " times");
+        if (++depth > MAX_MACRO_DEPTH) {
+            throw new Value.Failure("nests too deeply: macros call macros more than " + MAX_MACRO_DEPTH + " times");
         }
         try {
             return call.get();

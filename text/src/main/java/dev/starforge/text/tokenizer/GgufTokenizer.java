@@ -161,7 +161,7 @@ final class GgufTokenizer {
             }
             merges.add(new Bpe.Merge(merge.substring(0, space), merge.substring(space + 1), place));
         }
-        boolean composed = isComposed(data.pre());
+        boolean composed = usesNfc(data.pre());
         return new Tokenizer(
                 data.file(),
                 new Bpe(
@@ -177,7 +177,7 @@ final class GgufTokenizer {
     }
 
     /** Whether the models of a pre-tokenizer have text in NFC. */
-    static boolean isComposed(String pre) {
+    static boolean usesNfc(String pre) {
         return pre.equals("qwen2") || pre.equals("deepseek-r1-qwen");
     }
 

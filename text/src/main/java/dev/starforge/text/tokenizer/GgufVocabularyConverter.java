@@ -186,7 +186,7 @@ public final class GgufVocabularyConverter {
         List<String> wanted =
                 stages.stream().map(GgufVocabularyConverter::described).toList();
         return NAMES.stream()
-                .filter(name -> GgufTokenizer.isComposed(name) == composed)
+                .filter(name -> GgufTokenizer.usesNfc(name) == composed)
                 .filter(name -> GgufVocabulary.LIKE_LLAMA3.contains(name) == ignoresMerges)
                 .filter(name -> GgufTokenizer.expressions(name).orElseThrow().stream()
                         .map(expression -> described(PreTokenizer.Split.isolated(Splitter.of(expression))))
@@ -242,7 +242,7 @@ public final class GgufVocabularyConverter {
                 tokens.put(vocabulary.tokens()[id], id);
             }
         }
-        if (GgufTokenizer.isComposed(vocabulary.pre())) {
+        if (GgufTokenizer.usesNfc(vocabulary.pre())) {
             root.putObject("normalizer").put("type", "NFC");
         } else {
             root.putNull("normalizer");

@@ -15,7 +15,7 @@ import tools.jackson.databind.json.JsonMapper;
 
 /** A value of a JSON file that knows its place in it, so that every complaint names the file and the path. */
 public record LocatedJson(Path file, String place, JsonNode node) {
-    private static final long LARGEST_FILE = 256L << 20;
+    private static final long MAX_FILE_BYTES = 256L << 20;
     private static final JsonMapper MAPPER = JsonMapper.builder()
             .enable(StreamReadFeature.STRICT_DUPLICATE_DETECTION)
             .build();
@@ -23,8 +23,8 @@ public record LocatedJson(Path file, String place, JsonNode node) {
     static LocatedJson read(Path file) {
         try {
             long size = Files.size(file);
-            if (size > LARGEST_FILE) {
-                throw new TokenizerException(file, "has " + size + " bytes, expected at most " + LARGEST_FILE);
+            if (size > MAX_FILE_BYTES) {
+                throw new TokenizerException(file, "has " + size + " bytes, expected at most " + MAX_FILE_BYTES);
             }
             return parse(file, Files.readString(file, StandardCharsets.UTF_8));
         } catch (IOException failure) {

@@ -21,7 +21,7 @@ import java.util.stream.IntStream;
  */
 final class TokenHealing {
     /** How many tokens are taken back at most; the last word is seldom longer. */
-    private static final int MOST = 4;
+    private static final int MAX_REMOVED_TOKENS = 4;
 
     private final Tokenizer tokenizer;
     private final byte[][] spelled; // by id; empty for tokens that no text has
@@ -42,7 +42,7 @@ final class TokenHealing {
     /** Takes back what may be spelled otherwise; at least one token stays, and a character is not torn. */
     HealedPrompt heal(int... ids) {
         int from = ids.length;
-        while (from > 1 && ids.length - from < MOST && spelled(ids[from - 1]).length > 0) {
+        while (from > 1 && ids.length - from < MAX_REMOVED_TOKENS && spelled(ids[from - 1]).length > 0) {
             from--;
         }
         while (from < ids.length) {
@@ -58,7 +58,7 @@ final class TokenHealing {
                         characters,
                         written -> written.length == 0
                                 ? Optional.of(allowed)
-                                : rest(taken, written).map(this::allowed));
+                                : remainingBytes(taken, written).map(this::allowed));
             }
             from++;
         }
@@ -79,7 +79,7 @@ final class TokenHealing {
     }
 
     /** What of the bytes the new tokens have not spelled yet. */
-    private Optional<byte[]> rest(byte[] taken, int... written) {
+    private Optional<byte[]> remainingBytes(byte[] taken, int... written) {
         int done = written.length < taken.length ? join(written).length : taken.length;
         return done < taken.length ? Optional.of(Arrays.copyOfRange(taken, done, taken.length)) : Optional.empty();
     }
@@ -88,7 +88,7 @@ final class TokenHealing {
     private BitSet allowed(byte... bytes) {
         BitSet all = covering(bytes);
         BitSet shorter = beginning(bytes);
-        shorter.stream().filter(id -> leads(id, bytes)).forEach(all::set);
+        shorter.stream().filter(id -> canContinue(id, bytes)).forEach(all::set);
         if (all.isEmpty()) {
             all.or(shorter); // a tokenizer that is not BPE
         }
@@ -96,10 +96,10 @@ final class TokenHealing {
     }
 
     /** Whether what is left of the bytes after a token can follow it. */
-    private boolean leads(int id, byte... bytes) {
+    private boolean canContinue(int id, byte... bytes) {
         byte[] rest = Arrays.copyOfRange(bytes, spelled[id].length, bytes.length);
         return covering(rest).stream().anyMatch(next -> pairs(id, next))
-                || beginning(rest).stream().anyMatch(next -> pairs(id, next) && leads(next, rest));
+                || beginning(rest).stream().anyMatch(next -> pairs(id, next) && canContinue(next, rest));
     }
 
     /** Whether the tokenizer makes these two of their text; of a torn character it is not known. */
@@ -110,7 +110,7 @@ final class TokenHealing {
                     .decode(ByteBuffer.wrap(join(first, second)))
                     .toString();
             TokenIdList ids = new TokenIdList();
-            tokenizer.encodeInside(text, ids);
+            tokenizer.encodeFragment(text, ids);
             return ids.size() == 2 && ids.get(0) == first && ids.get(1) == second;
         } catch (CharacterCodingException torn) {
             return true;
@@ -119,7 +119,7 @@ final class TokenHealing {
 
     private BitSet covering(byte... bytes) {
         BitSet ids = new BitSet();
-        for (int i = place(bytes); i < sorted.length && begins(spelled[sorted[i]], bytes); i++) {
+        for (int i = lowerBound(bytes); i < sorted.length && begins(spelled[sorted[i]], bytes); i++) {
             ids.set(sorted[i]);
         }
         return ids;
@@ -129,7 +129,7 @@ final class TokenHealing {
         BitSet ids = new BitSet();
         for (int length = 1; length < bytes.length; length++) {
             byte[] part = Arrays.copyOf(bytes, length);
-            for (int i = place(part); i < sorted.length && Arrays.equals(spelled[sorted[i]], part); i++) {
+            for (int i = lowerBound(part); i < sorted.length && Arrays.equals(spelled[sorted[i]], part); i++) {
                 ids.set(sorted[i]);
             }
         }
@@ -137,7 +137,7 @@ final class TokenHealing {
     }
 
     /** The first token in order that is not before these bytes. */
-    private int place(byte... bytes) {
+    private int lowerBound(byte... bytes) {
         int low = 0;
         int high = sorted.length;
         while (low < high) {

@@ -172,8 +172,8 @@ public final class Tokenizer {
      * Appends the ids of a text that stands after others: it gets no space of its own in front, and what looks like an
      * added token in it is ordinary text, so that a file about a vocabulary cannot end its own document.
      */
-    public void encodeInside(String text, TokenIdList ids) {
-        if (!marksBeginning()) {
+    public void encodeFragment(String text, TokenIdList ids) {
+        if (!prependsSpace()) {
             ids.addAll(encodeOrdinary(text));
             return;
         }
@@ -184,7 +184,7 @@ public final class Tokenizer {
     }
 
     /** Whether a text gets a mark of its own in front; several threads may find that out, all the same. */
-    private boolean marksBeginning() {
+    private boolean prependsSpace() {
         if (beginning == Beginning.UNKNOWN) {
             beginning = token(encodeOrdinary("a")[0]).charAt(0) == MARK ? Beginning.MARKED : Beginning.PLAIN;
         }
@@ -261,7 +261,7 @@ public final class Tokenizer {
     }
 
     /** A text's tokens; of one that has too many the last, behind what stands before every text. */
-    public int[] encodeEnd(String text, int most) {
+    public int[] encodeLast(String text, int most) {
         int[] ids = encode(text, true);
         if (ids.length <= most) {
             return ids;

@@ -27,7 +27,7 @@ import java.util.stream.Stream;
  */
 public final class TokenizerJson {
     /** Added tokens may leave holes in the ids, but not more than this: a hole costs memory. */
-    private static final int MOST_ADDED = 1 << 20;
+    private static final int MAX_ADDED = 1 << 20;
 
     private TokenizerJson() {}
 
@@ -123,8 +123,8 @@ public final class TokenizerJson {
             if (known < 0 && vocabulary.has(id) || !ids.add(id) || !contents.add(content)) {
                 throw json.error("id " + id + " or token " + content + " is already there");
             }
-            if (id >= vocabulary.size() + MOST_ADDED) {
-                throw json.at("id").wrong("an id below " + (vocabulary.size() + MOST_ADDED));
+            if (id >= vocabulary.size() + MAX_ADDED) {
+                throw json.at("id").wrong("an id below " + (vocabulary.size() + MAX_ADDED));
             }
             boolean special = json.flag("special", false);
             tokens.add(new AddedToken(

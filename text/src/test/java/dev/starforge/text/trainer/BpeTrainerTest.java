@@ -64,8 +64,8 @@ final class BpeTrainerTest {
                 .hasSize(text.length + 1);
         assertThat(tokenizer.encode("{1}", false)).isEqualTo(text);
         int[] whole = tokenizer.encode("{1}{1}{1}", true);
-        assertThat(tokenizer.encodeEnd("{1}{1}{1}", whole.length)).isEqualTo(whole);
-        assertThat(tokenizer.encodeEnd("{1}{1}{1}", 3))
+        assertThat(tokenizer.encodeLast("{1}{1}{1}", whole.length)).isEqualTo(whole);
+        assertThat(tokenizer.encodeLast("{1}{1}{1}", 3))
                 .containsExactly(whole[0], whole[whole.length - 2], whole[whole.length - 1]);
     }
 

@@ -189,7 +189,8 @@ public final class Checkpoints {
      * checkpoint at each save.
      */
     public void prune() {
-        List<Path> complete = all().stream().filter(path -> gap(path).isEmpty()).toList();
+        List<Path> complete =
+                all().stream().filter(path -> missingFile(path).isEmpty()).toList();
         List<Path> kept = Stream.of("best", "latest")
                 .flatMap(name -> target(run, name).stream())
                 .toList();
@@ -254,7 +255,7 @@ public final class Checkpoints {
                         .flatMap(name -> target(folder, name).stream())
                         .findFirst();
         Path found = named.orElse(folder);
-        boolean ours = isOne(found) || Files.exists(found.resolve(STATE));
+        boolean ours = isCheckpoint(found) || Files.exists(found.resolve(STATE));
         if (named.isPresent() || ours) {
             defect(found).ifPresent(defect -> {
                 throw new TrainException(found + ": is damaged: " + defect);
@@ -264,7 +265,7 @@ public final class Checkpoints {
     }
 
     /** Returns true if a folder is a complete checkpoint of a run. */
-    public static boolean isOne(Path folder) {
+    public static boolean isCheckpoint(Path folder) {
         return Files.exists(folder.resolve(MARKER));
     }
 
@@ -287,7 +288,7 @@ public final class Checkpoints {
     }
 
     /** Returns what is missing from a checkpoint, if anything. */
-    private static Optional<String> gap(Path checkpoint) {
+    private static Optional<String> missingFile(Path checkpoint) {
         return defect(checkpoint, false);
     }
 
@@ -375,7 +376,7 @@ public final class Checkpoints {
     }
 
     /** Replaces a small file atomically. */
-    public static void writeWhole(Path file, String text) {
+    public static void writeAtomically(Path file, String text) {
         Path partial = file.resolveSibling(PARTIAL + file.getFileName());
         try {
             Files.writeString(partial, text, StandardCharsets.UTF_8);

@@ -37,7 +37,7 @@ public interface RunEvents {
             boolean moved) {}
 
     /** A step starts. Everything the device does until the callback for the finished step belongs to this step. */
-    default void begins(long step) {}
+    default void stepStarted(long step) {}
 
     void step(Step step);
 

@@ -77,7 +77,7 @@ public final class RunFolder implements AutoCloseable {
             FolderLock lock = FolderLock.take(run, HOLDER);
             try {
                 RunFolder folder = new RunFolder(run, lock, made);
-                folder.settle();
+                folder.finishOverwrite();
                 if (!resume && hasBegun(run)) {
                     folder.setAside();
                 }
@@ -108,7 +108,8 @@ public final class RunFolder implements AutoCloseable {
     private static boolean hasCheckpoint(Path run) {
         return new Checkpoints(run, Checkpoints.REAL, 1)
                 .all().stream()
-                        .anyMatch(each -> Checkpoints.isOne(each) || Files.exists(each.resolve(Checkpoints.STATE)));
+                        .anyMatch(each ->
+                                Checkpoints.isCheckpoint(each) || Files.exists(each.resolve(Checkpoints.STATE)));
     }
 
     /** The first names in a folder other than the lock. */
@@ -137,7 +138,7 @@ public final class RunFolder implements AutoCloseable {
     }
 
     /** Removes the old run that was set aside if the new run has started; otherwise restores it. */
-    public void settle() {
+    public void finishOverwrite() {
         Path aside = run.resolve(ASIDE);
         try {
             if (Files.isDirectory(aside) && !Files.exists(run.resolve(MetricsLog.FILE))) {
@@ -180,7 +181,7 @@ public final class RunFolder implements AutoCloseable {
                 discard();
                 lock.forget();
             }
-            settle();
+            finishOverwrite();
             FolderLock.removeIfAlone(made);
         } catch (IOException failure) {
             throw new TrainException(run + ": cannot be unlocked: " + failure, failure);

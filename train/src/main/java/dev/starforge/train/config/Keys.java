@@ -42,21 +42,21 @@ public final class Keys {
             "model.adapter",
             "",
             "Adapter to continue from; its rank, alpha, targets and kind must match the settings here."));
-    public static final Key<Integer> HIDDEN = row(
-            Key.whole("model.hidden_size", 256, 32, 1 << 16, "`scratch`: hidden size, preferably a multiple of 256."));
+    public static final Key<Integer> HIDDEN = row(Key.integer(
+            "model.hidden_size", 256, 32, 1 << 16, "`scratch`: hidden size, preferably a multiple of 256."));
     public static final Key<Integer> LAYERS =
-            row(Key.whole("model.num_hidden_layers", 6, 1, 1024, "`scratch`: number of layers."));
+            row(Key.integer("model.num_hidden_layers", 6, 1, 1024, "`scratch`: number of layers."));
     public static final Key<Integer> HEADS =
-            row(Key.whole("model.num_attention_heads", 4, 1, 1024, "`scratch`: number of attention heads."));
+            row(Key.integer("model.num_attention_heads", 4, 1, 1024, "`scratch`: number of attention heads."));
     public static final Key<Integer> KV_HEADS =
-            row(Key.whole("model.num_key_value_heads", 2, 1, 1024, "`scratch`: number of key-value heads."));
-    public static final Key<Integer> INNER = row(Key.whole(
+            row(Key.integer("model.num_key_value_heads", 2, 1, 1024, "`scratch`: number of key-value heads."));
+    public static final Key<Integer> INNER = row(Key.integer(
             "model.intermediate_size",
             0,
             0,
             1 << 18,
             "`scratch`: intermediate size of the MLP; 0 is four times the hidden size."));
-    public static final Key<Integer> VOCABULARY = row(Key.whole(
+    public static final Key<Integer> VOCABULARY = row(Key.integer(
             "model.vocab_size",
             8192,
             300,
@@ -76,9 +76,9 @@ public final class Keys {
     public static final Key<Boolean> DOUBLE =
             row(Key.flag("quantization.double_quantization", true, "Quantize the scales of NF4 as well.")
                     .alias("bnb_4bit_use_double_quant"));
-    public static final Key<Integer> GROUP = row(
-            Key.whole("quantization.group_size", 128, 32, 4096, "Elements per scale in int8 groups; a multiple of 32.")
-                    .alias("mps_group_size"));
+    public static final Key<Integer> GROUP = row(Key.integer(
+                    "quantization.group_size", 128, 32, 4096, "Elements per scale in int8 groups; a multiple of 32.")
+            .alias("mps_group_size"));
     public static final Key<String> METAL_STORAGE = row(Key.choice(
                     "quantization.metal_storage",
                     "int8",
@@ -90,7 +90,7 @@ public final class Keys {
             row(Key.flag("quantization.lora_enabled", true, "Train a LoRA adapter; if false, train all weights.")
                     .alias("use_lora"));
     public static final Key<Integer> RANK =
-            row(Key.whole("quantization.lora_rank", 32, 1, 4096, "Rank of the LoRA matrices.")
+            row(Key.integer("quantization.lora_rank", 32, 1, 4096, "Rank of the LoRA matrices.")
                     .alias("lora_r"));
     public static final Key<Double> ALPHA = row(Key.number(
             "quantization.lora_alpha",
@@ -100,7 +100,7 @@ public final class Keys {
             "Updates are scaled by alpha / rank, with use_rslora by alpha / sqrt(rank)."));
     public static final Key<Double> DROPOUT =
             row(Key.number("quantization.lora_dropout", 0.05, 0, 0.99, "Dropout probability on the inputs of LoRA."));
-    public static final Key<List<String>> TARGETS = row(Key.texts(
+    public static final Key<List<String>> TARGETS = row(Key.strings(
             "quantization.lora_target_modules",
             List.of("auto"),
             "Projections with an adapter; `auto` is all of attention and MLP, for DeepSeek only"
@@ -121,8 +121,8 @@ public final class Keys {
                             + " The number of sequences per step does not change.")
             .alias("micro_batch_size")
             .alias("per_device_train_batch_size"));
-    public static final Key<Integer> ACCUMULATION = row(
-            Key.whole("optimization.gradient_accumulation_steps", 8, 1, 1 << 16, "Micro-batches per optimizer step."));
+    public static final Key<Integer> ACCUMULATION = row(Key.integer(
+            "optimization.gradient_accumulation_steps", 8, 1, 1 << 16, "Micro-batches per optimizer step."));
     public static final Key<Double> RATE =
             row(Key.number("optimization.learning_rate", 2e-4, 0, 10, "Peak learning rate."));
     public static final Key<String> SCHEDULE = row(Key.choice(
@@ -131,7 +131,7 @@ public final class Keys {
             List.of("cosine", "linear", "constant", "wsd"),
             "Learning rate schedule after the warmup; `wsd` is constant and decays in the last fifth."));
     public static final Key<Integer> WARMUP_STEPS =
-            row(Key.whole("optimization.warmup_steps", 0, 0, NO_LIMIT, "Warmup steps; 0 uses warmup_ratio."));
+            row(Key.integer("optimization.warmup_steps", 0, 0, NO_LIMIT, "Warmup steps; 0 uses warmup_ratio."));
     public static final Key<Double> WARMUP_RATIO =
             row(Key.number("optimization.warmup_ratio", 0.03, 0, 1, "Fraction of all steps used for warmup."));
     public static final Key<String> OPTIMIZER = row(Key.choice(
@@ -174,28 +174,28 @@ public final class Keys {
             "optimization.neftune_alpha", 0, 0, 1000, "Magnitude of NEFTune noise on embeddings; 0 disables it."));
 
     public static final Key<Integer> EPOCHS =
-            row(Key.whole("training.num_epochs", 3, 1, 1 << 20, "Epochs over the training data.")
+            row(Key.integer("training.num_epochs", 3, 1, 1 << 20, "Epochs over the training data.")
                     .alias("num_train_epochs"));
     public static final Key<Integer> MAX_STEPS =
-            row(Key.whole("training.max_steps", 0, 0, NO_LIMIT, "Optimizer steps; 0 derives them from the epochs."));
-    public static final Key<Integer> EVAL_STEPS = row(Key.whole(
+            row(Key.integer("training.max_steps", 0, 0, NO_LIMIT, "Optimizer steps; 0 derives them from the epochs."));
+    public static final Key<Integer> EVAL_STEPS = row(Key.integer(
             "training.eval_steps", 200, 0, NO_LIMIT, "Steps between evaluations; 0 evaluates only at the end."));
-    public static final Key<Integer> SAVE_STEPS = row(
-            Key.whole("training.save_steps", 500, 0, NO_LIMIT, "Steps between checkpoints; 0 saves only at the end."));
-    public static final Key<Integer> SAVE_LIMIT = row(Key.whole(
+    public static final Key<Integer> SAVE_STEPS = row(Key.integer(
+            "training.save_steps", 500, 0, NO_LIMIT, "Steps between checkpoints; 0 saves only at the end."));
+    public static final Key<Integer> SAVE_LIMIT = row(Key.integer(
             "training.save_total_limit",
             3,
             1,
             NO_LIMIT,
             "Maximum number of checkpoints; the best and the latest are always kept."));
-    public static final Key<Integer> LOGGING_STEPS = row(Key.whole(
+    public static final Key<Integer> LOGGING_STEPS = row(Key.integer(
             "training.logging_steps",
             10,
             1,
             NO_LIMIT,
             "Steps between log lines if the output is not a terminal; metrics.jsonl has every step."));
-    public static final Key<Integer> SEED = row(Key.whole("training.seed", 42, 0, NO_LIMIT, "Random seed."));
-    public static final Key<Integer> PATIENCE = row(Key.whole(
+    public static final Key<Integer> SEED = row(Key.integer("training.seed", 42, 0, NO_LIMIT, "Random seed."));
+    public static final Key<Integer> PATIENCE = row(Key.integer(
             "training.patience",
             3,
             0,
@@ -235,14 +235,14 @@ public final class Keys {
             "training.since_commit",
             "",
             "Train only on documents from commits newer than this one; see model.adapter."));
-    public static final Key<Integer> NEWEST_TOKENS = row(Key.whole(
+    public static final Key<Integer> NEWEST_TOKENS = row(Key.integer(
             "training.newest_tokens",
             0,
             0,
             NO_LIMIT,
             "Train only on the newest documents, up to this number of tokens: half from files, half from"
                     + " changes. 0 uses all."));
-    public static final Key<Integer> SAMPLES = row(Key.whole(
+    public static final Key<Integer> SAMPLES = row(Key.integer(
             "training.samples",
             2,
             0,
@@ -262,7 +262,7 @@ public final class Keys {
     public static final Key<String> TEST =
             row(Key.text("data.test", "", "Test data in the same formats, for the eval command.")
                     .alias("test_path"));
-    public static final Key<Integer> LOADERS = row(Key.whole(
+    public static final Key<Integer> LOADERS = row(Key.integer(
                     "data.num_workers",
                     0,
                     0,
@@ -276,7 +276,7 @@ public final class Keys {
             200_000,
             "Maximum number of held-out tokens to evaluate on. The sample is drawn once with"
                     + " training.seed. 0 uses all."));
-    public static final Key<List<String>> PROMPTS = row(Key.texts(
+    public static final Key<List<String>> PROMPTS = row(Key.strings(
             "evaluation.prompts",
             List.of(),
             "Prompts that eval completes; if empty, eval has default prompts for the languages of the" + " dataset."));
@@ -287,7 +287,7 @@ public final class Keys {
             "Language of evaluation.prompts, used to check the syntax of completions; null is the first"
                     + " language of the dataset."));
     public static final Key<Integer> PROMPT_TOKENS =
-            row(Key.whole("evaluation.prompt_tokens", 96, 1, 4096, "Maximum number of tokens generated per prompt."));
+            row(Key.integer("evaluation.prompt_tokens", 96, 1, 4096, "Maximum number of tokens generated per prompt."));
 
     public static final Key<String> FORCE = row(Key.choice(
                     "device.force",
@@ -296,7 +296,7 @@ public final class Keys {
                     "Device to run on; fails if it is not available.")
             .alias("force_device", Map.of("mps", "metal")));
     public static final Key<Integer> INDEX =
-            row(Key.whole("device.index", 0, 0, 1024, "Index of the device among those of the same kind."));
+            row(Key.integer("device.index", 0, 0, 1024, "Index of the device among those of the same kind."));
     public static final Key<String> ATTENTION = row(Key.choice(
                     "device.attention",
                     "auto",
@@ -308,7 +308,7 @@ public final class Keys {
     public static final Key<Double> MEMORY_LIMIT =
             row(Key.number("device.memory_limit", 0, 0, UNBOUNDED, "Memory limit in GiB; 0 uses the free memory."));
     public static final Key<Integer> THREADS = row(
-            Key.whole("device.threads", 0, 0, 4096, "CPU threads; 0 is one per core. Results do not depend on it."));
+            Key.integer("device.threads", 0, 0, 4096, "CPU threads; 0 is one per core. Results do not depend on it."));
     public static final Key<String> METAL_PRECISION = row(Key.choice(
                     "device.metal_precision",
                     "auto",

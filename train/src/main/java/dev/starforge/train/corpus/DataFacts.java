@@ -16,7 +16,7 @@ public record DataFacts(
         int context, int documents, long lossTokens, long tokens, int divided, int dropped, long droppedLossTokens) {
 
     /** Describes the data that is used. */
-    public String used() {
+    public String describeUsed() {
         return String.format(
                 Locale.ROOT,
                 "%,d tokens count in the loss, of %,d tokens in %,d documents%s",
@@ -29,7 +29,7 @@ public record DataFacts(
     }
 
     /** Describes the data that is dropped and how to keep it; empty if nothing is dropped. */
-    public String lost() {
+    public String describeDropped() {
         return dropped == 0
                 ? ""
                 : String.format(

@@ -35,7 +35,7 @@ public record RunData(DocumentSources sources, Corpus train, Corpus validation, 
             if (train.windows() == 0 && train.facts().dropped() > 0) {
                 throw config.wrong(
                         Keys.CONTEXT,
-                        "no training data is left: " + train.facts().lost());
+                        "no training data is left: " + train.facts().describeDropped());
             }
             if (train.windows() == 0) {
                 throw DocumentSources.empty(config, Keys.TRAIN);

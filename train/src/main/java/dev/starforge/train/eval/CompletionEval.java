@@ -148,7 +148,7 @@ record CompletionEval(double[] exact, double[] similarity, double[] identifiers)
                 ? HealedPrompt.asIs(FillInMiddle.of(tokenizer, setup.model())
                         .window(gap.prefix(), "", gap.suffix(), List.of(), room, room)
                         .prompt())
-                : tokenizer.heal(tokenizer.encodeEnd(gap.prefix(), room));
+                : tokenizer.heal(tokenizer.encodeLast(gap.prefix(), room));
         boolean line = task.lines == 1;
         String text = setup.greedy(model, prompt, maxTokens, piece -> !line || piece.indexOf('\n') < 0)
                 .text();

@@ -161,7 +161,7 @@ public final class Evaluation {
                                 Keys.CONTEXT,
                                 "eval: the " + setup.split() + " split cannot be evaluated: "
                                         + (corpus.facts().dropped() > 0
-                                                ? corpus.facts().lost()
+                                                ? corpus.facts().describeDropped()
                                                 : "no document has a token that counts in the loss"));
             }
             Corpus.Sample sample = corpus.sample(
@@ -231,7 +231,7 @@ public final class Evaluation {
         node.put("tokens", sample.tokens()).put("of", sample.of()).put("loss_tokens", sample.lossTokens());
         node.put("seed", sample.seed()).put("text", sample.describe());
         if (facts.dropped() > 0) {
-            report.put("note", facts.lost());
+            report.put("note", facts.describeDropped());
         }
     }
 
@@ -241,7 +241,7 @@ public final class Evaluation {
             int context =
                     Math.min(setup.config().get(Keys.CONTEXT), model.info().contextLength());
             int most = Math.min(setup.config().get(Keys.PROMPT_TOKENS), context / 2);
-            int[] ids = tokenizer.encodeEnd(prompt.text(), context - most - 1);
+            int[] ids = tokenizer.encodeLast(prompt.text(), context - most - 1);
             Written written = setup.greedy(model, tokenizer.heal(ids), most, _ -> true);
             all.add(new Continued(
                     written.text(), BehaviouralEval.parses(prompt, written.text(), written.cut(), setup.tools())));

@@ -49,20 +49,20 @@ public record Throughput(
         int batch,
         LongSupplier nanoTime) {
     /** Largest error of a logit, as a share of the logits' range, that counts as correct in float32. */
-    private static final double EXACT = 2e-3;
+    private static final double F32_BOUND = 2e-3;
 
     /** The bound if activations are quantized to 8 bits: about four to five times the measured 0.8 to 1.1 %. */
-    private static final double ROUNDED = 5e-2;
+    private static final double INT8_BOUND = 5e-2;
 
     /** The bound if activations have 16 bits, equal to that of `verify` for bf16. */
-    private static final double SIXTEEN_BITS = 2e-2;
+    private static final double HALF_PRECISION_BOUND = 2e-2;
 
     /**
      * Parameter count above which a device is compared with the CPU backend instead of the reference, which would take
      * minutes. The conformance suite compares the CPU with the reference for each operation. This check covers the
      * device's kernels at the measured shapes, in all layers, with the CPU's products in float32.
      */
-    private static final long LARGE = 500_000_000;
+    private static final long REFERENCE_MAX_PARAMETERS = 500_000_000;
 
     /** Number of steps whose host time is measured. */
     private static final int HOST_STEPS = 16;
@@ -74,19 +74,19 @@ public record Throughput(
     private static final Pattern ROUNDING = Pattern.compile("Q[4568]_.*|INT8_.*");
 
     /** Tokens compared with the oracle: a prefill and one decode step, which use different kernels. */
-    private static final int CHECKED = 6;
+    private static final int CHECKED_TOKENS = 6;
 
     /**
      * Number of different prompts in a batch, each one token longer than the one before. It is odd, so that rows at the
      * distance of a kernel's tile have different prompts.
      */
-    private static final int TEXTS = 3;
+    private static final int PROMPTS = 3;
 
     /**
      * Steps of a batch before its logits are compared: one that runs eagerly, one that is captured, one that is
      * replayed.
      */
-    private static final int RECORDED = 3;
+    private static final int CHECKED_STEPS = 3;
 
     /**
      * Seconds per parameter and token on the reference; {@code CPU_SECONDS} on the CPU backend. Both include loading.
@@ -96,8 +96,8 @@ public record Throughput(
     private static final double CPU_SECONDS = 1e-9;
 
     /** Seconds of one run. */
-    public record Times(double prefill, double firstToken, double decode, double hostStep) {
-        public static double median(List<Times> times, ToDoubleFunction<Times> part) {
+    public record ThroughputSample(double prefill, double firstToken, double decode, double hostStep) {
+        public static double median(List<ThroughputSample> times, ToDoubleFunction<ThroughputSample> part) {
             double[] sorted = times.stream().mapToDouble(part).sorted().toArray();
             return sorted[sorted.length / 2];
         }
@@ -135,7 +135,7 @@ public record Throughput(
         return (long) Math.max(promptTokens, depth) + genTokens;
     }
 
-    public Times run() {
+    public ThroughputSample run() {
         try (Generator generator = new Generator(model, device, precision, fallback, Math.toIntExact(context()))) {
             long start = nanoTime.getAsLong();
             generator.feed(ids(0, promptTokens));
@@ -145,7 +145,7 @@ public record Throughput(
             double first = since(start);
             generator.reset();
             if (batch > 1) {
-                return new Times(prefill, first, decodeTogether(), hostStep(generator, next));
+                return new ThroughputSample(prefill, first, timeBatchDecode(), hostStep(generator, next));
             }
             if (depth > 0) {
                 next = generator.nextGreedy(ids(0, depth));
@@ -154,7 +154,7 @@ public record Throughput(
             for (int i = 0; i < genTokens; i++) {
                 next = generator.nextGreedy(next);
             }
-            return new Times(prefill, first, since(start), hostStep(generator, next));
+            return new ThroughputSample(prefill, first, since(start), hostStep(generator, next));
         }
     }
 
@@ -174,12 +174,12 @@ public record Throughput(
     }
 
     /** Seconds to decode {@code batch} sequences that share no prefix. */
-    private double decodeTogether() {
+    private double timeBatchDecode() {
         try (Engine engine = engine()) {
-            List<Engine.Sequence> texts = open(engine, Collections.nCopies(batch, ids(0, depth + 1)), 1);
-            decode(engine, texts, WARM_UP);
+            List<Engine.Sequence> sequences = open(engine, Collections.nCopies(batch, ids(0, depth + 1)), 1);
+            decode(engine, sequences, WARM_UP);
             long start = nanoTime.getAsLong();
-            decode(engine, texts, genTokens);
+            decode(engine, sequences, genTokens);
             return since(start);
         }
     }
@@ -189,42 +189,44 @@ public record Throughput(
      * of a captured step.
      */
     private Engine engine() {
-        int longest = Math.max(depth, CHECKED + TEXTS) + WARM_UP + 1 + genTokens;
+        int longest = Math.max(depth, CHECKED_TOKENS + PROMPTS) + WARM_UP + 1 + genTokens;
         return new Engine(model, device, precision, fallback, batch * Math.ceilDiv(longest, Engine.BLOCK_SIZE));
     }
 
     /** Opens sequences that share no prefix, with {@code pending} tokens not yet computed. */
-    private static List<Engine.Sequence> open(Engine engine, List<int[]> texts, int pending) {
+    private static List<Engine.Sequence> open(Engine engine, List<int[]> prompts, int pending) {
         List<Engine.Sequence> opened = new ArrayList<>();
-        for (int[] ids : texts) {
-            Engine.Sequence text = engine.open(Engine.AdapterSlot.BASE, String.valueOf(opened.size()), ids);
-            opened.add(text);
+        for (int[] ids : prompts) {
+            Engine.Sequence sequence = engine.open(Engine.AdapterSlot.BASE, String.valueOf(opened.size()), ids);
+            opened.add(sequence);
             if (ids.length > pending) {
-                engine.step(List.of(new Engine.SequenceChunk(text, ids.length - pending, 0)));
+                engine.step(List.of(new Engine.SequenceChunk(sequence, ids.length - pending, 0)));
             }
         }
         return opened;
     }
 
-    private static void decode(Engine engine, List<Engine.Sequence> texts, int steps) {
+    private static void decode(Engine engine, List<Engine.Sequence> sequences, int steps) {
         for (int step = 0; step < steps; step++) {
-            int[] tokens = choose(engine, texts);
+            int[] tokens = sampleGreedy(engine, sequences);
             for (int i = 0; i < tokens.length; i++) {
-                texts.get(i).append(tokens[i]);
+                sequences.get(i).append(tokens[i]);
             }
         }
     }
 
     /** The timed step: computes and samples the next token of each sequence. */
-    private static int[] choose(Engine engine, List<Engine.Sequence> texts) {
-        List<Engine.RowSampling> greedy = texts.stream()
-                .map(text -> new Engine.RowSampling(SamplingParams.GREEDY, text.length(), Decoding.NO_HISTORY))
+    private static int[] sampleGreedy(Engine engine, List<Engine.Sequence> sequences) {
+        List<Engine.RowSampling> greedy = sequences.stream()
+                .map(sequence -> new Engine.RowSampling(SamplingParams.GREEDY, sequence.length(), Decoding.NO_HISTORY))
                 .toList();
-        return engine.step(nextOf(texts), greedy, 0).tokens();
+        return engine.step(nextOf(sequences), greedy, 0).tokens();
     }
 
-    private static List<Engine.SequenceChunk> nextOf(List<Engine.Sequence> texts) {
-        return texts.stream().map(text -> new Engine.SequenceChunk(text, 1, 1)).toList();
+    private static List<Engine.SequenceChunk> nextOf(List<Engine.Sequence> sequences) {
+        return sequences.stream()
+                .map(sequence -> new Engine.SequenceChunk(sequence, 1, 1))
+                .toList();
     }
 
     private double since(long start) {
@@ -238,21 +240,21 @@ public record Throughput(
                 .toArray();
     }
 
-    /** The backend to compare with; see {@link #LARGE}. */
+    /** The backend to compare with; see {@link #REFERENCE_MAX_PARAMETERS}. */
     public static String oracle(Device device, long parameters) {
-        return device.name().equals("cpu") || parameters < LARGE ? "reference" : "cpu";
+        return device.name().equals("cpu") || parameters < REFERENCE_MAX_PARAMETERS ? "reference" : "cpu";
     }
 
     /** Estimated seconds of {@link #check}. */
     public double checkSeconds(String oracle, long parameters) {
-        int tokens = texts().stream().mapToInt(ids -> ids.length).sum();
+        int tokens = prompts().stream().mapToInt(ids -> ids.length).sum();
         return parameters * tokens * (oracle.equals("reference") ? REFERENCE_SECONDS : CPU_SECONDS);
     }
 
     /** The compared prompts: one, or those of a batch. */
-    private List<int[]> texts() {
-        return IntStream.range(0, batch > 1 ? TEXTS : 1)
-                .mapToObj(i -> ids(i * CHECKED * TEXTS, CHECKED + i))
+    private List<int[]> prompts() {
+        return IntStream.range(0, batch > 1 ? PROMPTS : 1)
+                .mapToObj(i -> ids(i * CHECKED_TOKENS * PROMPTS, CHECKED_TOKENS + i))
                 .toList();
     }
 
@@ -266,19 +268,19 @@ public record Throughput(
      *     most likely token
      */
     public Checked check(String oracle, int replays, ModelFiles files, Function<Scope, Model> load) {
-        float[] alone = alone(replays, files.path());
-        List<Decoded> together = batch > 1 ? together() : List.of();
+        float[] alone = singleSequenceLogits(replays, files.path());
+        List<Decoded> together = batch > 1 ? decodeBatch() : List.of();
         List<float[]> expected = expected(oracle, load);
         double bound = bound(files);
         double worst = 0;
         for (int i = 0; i < together.size(); i++) {
             String which = "sequence " + (i + 1) + " of " + batch;
             if (!isDeep(i)) {
-                double difference = difference(together.get(i).logits, expected.get(i % TEXTS));
+                double difference = difference(together.get(i).logits, expected.get(i % PROMPTS));
                 require(files.path(), "logits of " + which, difference, oracle, bound);
                 worst = Math.max(worst, difference);
             }
-            requireLikeliest(files.path(), which, together.get(i));
+            requireArgmax(files.path(), which, together.get(i));
         }
         double difference = difference(alone, expected.getFirst());
         require(files.path(), "logits", difference, oracle, bound);
@@ -312,8 +314,8 @@ public record Throughput(
                 && files.tensors().stream()
                         .anyMatch(tensor -> ROUNDING.matcher(tensor.dtype()).matches());
         return rounded && device.name().equals("cpu")
-                ? ROUNDED
-                : precision.compute() == DType.F32 ? EXACT : SIXTEEN_BITS;
+                ? INT8_BOUND
+                : precision.compute() == DType.F32 ? F32_BOUND : HALF_PRECISION_BOUND;
     }
 
     /** The oracle's logits after each prompt. */
@@ -321,10 +323,10 @@ public record Throughput(
         Precision exact = oracle.equals("reference") ? precision : precision.withInt8Activations(false);
         try (Device reference = Selection.choose(oracle).backend().open(new DeviceOptions(0, 0, Path.of("")));
                 Scope weights = new Scope(reference);
-                Generator generator =
-                        new Generator(load.apply(weights), reference, exact, Fallback.QUIET, CHECKED + TEXTS)) {
+                Generator generator = new Generator(
+                        load.apply(weights), reference, exact, Fallback.QUIET, CHECKED_TOKENS + PROMPTS)) {
             List<float[]> rows = new ArrayList<>();
-            for (int[] ids : texts()) {
+            for (int[] ids : prompts()) {
                 generator.reset();
                 generator.feed(ids);
                 rows.add(generator.logits());
@@ -334,8 +336,8 @@ public record Throughput(
     }
 
     /** Logits of one sequence after a prefill and a repeated decode step. */
-    private float[] alone(int replays, Path file) {
-        int[] ids = texts().getFirst();
+    private float[] singleSequenceLogits(int replays, Path file) {
+        int[] ids = prompts().getFirst();
         try (Generator generator = new Generator(model, device, precision, fallback, ids.length)) {
             generator.feed(Arrays.copyOf(ids, ids.length - 1));
             generator.feedOne(ids[ids.length - 1]);
@@ -362,28 +364,29 @@ public record Throughput(
     }
 
     /**
-     * Runs the sequences of a batch. The last {@link #RECORDED} tokens of each are computed twice: by steps that return
+     * Runs the sequences of a batch. The last {@link #CHECKED_STEPS} tokens of each are computed twice: by steps that return
      * logits, and again by steps that sample and return no logits.
      */
-    private List<Decoded> together() {
-        List<int[]> texts = IntStream.range(0, batch)
-                .mapToObj(i -> isDeep(i) ? ids(0, depth + RECORDED) : texts().get(i % TEXTS))
+    private List<Decoded> decodeBatch() {
+        List<int[]> prompts = IntStream.range(0, batch)
+                .mapToObj(i ->
+                        isDeep(i) ? ids(0, depth + CHECKED_STEPS) : prompts().get(i % PROMPTS))
                 .toList();
         try (Engine engine = engine()) {
-            List<Engine.Sequence> sequences = open(engine, texts, RECORDED);
-            for (int step = 0; step < RECORDED; step++) {
+            List<Engine.Sequence> sequences = open(engine, prompts, CHECKED_STEPS);
+            for (int step = 0; step < CHECKED_STEPS; step++) {
                 engine.step(nextOf(sequences));
             }
             int width = model.info().vocabSize();
             float[] all = device.floats(engine.logits());
             for (int i = 0; i < batch; i++) {
-                int[] ids = texts.get(i);
-                sequences.get(i).truncate(ids.length - RECORDED);
-                sequences.get(i).append(Arrays.copyOfRange(ids, ids.length - RECORDED, ids.length));
+                int[] ids = prompts.get(i);
+                sequences.get(i).truncate(ids.length - CHECKED_STEPS);
+                sequences.get(i).append(Arrays.copyOfRange(ids, ids.length - CHECKED_STEPS, ids.length));
             }
             int[] chosen = {};
-            for (int step = 0; step < RECORDED; step++) {
-                chosen = choose(engine, sequences);
+            for (int step = 0; step < CHECKED_STEPS; step++) {
+                chosen = sampleGreedy(engine, sequences);
             }
             List<Decoded> rows = new ArrayList<>();
             for (int i = 0; i < batch; i++) {
@@ -393,7 +396,7 @@ public record Throughput(
         }
     }
 
-    private static void requireLikeliest(Path file, String which, Decoded decoded) {
+    private static void requireArgmax(Path file, String which, Decoded decoded) {
         float[] logits = decoded.logits;
         int best = IntStream.range(0, logits.length)
                 .reduce((a, b) -> logits[b] > logits[a] ? b : a)

@@ -33,7 +33,7 @@ public final class Adaptation {
     private static final int SMALLEST_CONTEXT = 128;
 
     /** Memory that the JVM itself uses on devices with unified memory. */
-    private static final long JAVA = 300L << 20;
+    private static final long JVM_BYTES = 300L << 20;
 
     private final MachineFacts machine;
     private final RunConfig asked;
@@ -97,7 +97,7 @@ public final class Adaptation {
     /** Memory to plan with, in bytes. */
     public long budget() {
         double limit = config.get(Keys.MEMORY_LIMIT) * (1L << 30);
-        long free = machine.freeBytes() - (machine.kind().equals("cuda") ? 0 : JAVA);
+        long free = machine.freeBytes() - (machine.kind().equals("cuda") ? 0 : JVM_BYTES);
         return limit > 0 ? (long) Math.min(limit, free) : free;
     }
 

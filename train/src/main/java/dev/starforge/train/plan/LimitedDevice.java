@@ -19,7 +19,7 @@ public final class LimitedDevice extends ForwardingDevice {
     }
 
     /** Peak of reserved bytes. */
-    public long mostReserved() {
+    public long peakReserved() {
         return most;
     }
 

@@ -40,7 +40,7 @@ import java.util.function.Supplier;
  */
 public final class Preflight {
     /** The checkpoint that is kept and the one being written. */
-    private static final int LEAST_CHECKPOINTS = 2;
+    private static final int MIN_CHECKPOINTS = 2;
 
     private static final long SLACK = 64L << 20;
 
@@ -316,9 +316,9 @@ public final class Preflight {
             DataFacts train = data.train().facts();
             tokens = train.tokens();
             boolean held = !data.sample().windows().isEmpty();
-            String text = train.used() + "; "
+            String text = train.describeUsed() + "; "
                     + (held ? "evaluated on " + data.sample().describe() : "no validation data")
-                    + (train.dropped() == 0 ? "" : "; " + train.lost());
+                    + (train.dropped() == 0 ? "" : "; " + train.describeDropped());
             return new Finding(held && train.dropped() == 0 ? Level.READY : Level.WARNING, "data", text);
         }
     }
@@ -353,7 +353,7 @@ public final class Preflight {
             long free = setup.disk().free(folder);
             long each = plan.map(needed -> needed.trained() + needed.state()).orElse(0L);
             long base = draft.isPresent() ? plan.map(MemoryPlan::trained).orElse(0L) : 0;
-            long least = base + each * (goesOn() ? 1 : LEAST_CHECKPOINTS) + SLACK;
+            long least = base + each * (goesOn() ? 1 : MIN_CHECKPOINTS) + SLACK;
             long most = base + each * (config.get(Keys.SAVE_LIMIT) + 2L) + SLACK;
             String text = (free >> 20) + " MiB free at " + folder + ", " + (least >> 20) + " MiB required, "
                     + (most >> 20) + " MiB with training.save_total_limit " + config.get(Keys.SAVE_LIMIT);

@@ -69,7 +69,7 @@ final class GenerationSamples {
                 return false;
             }
         }
-        Checkpoints.writeWhole(file, Jackson.indented(root) + "\n");
+        Checkpoints.writeAtomically(file, Jackson.indented(root) + "\n");
         return true;
     }
 

@@ -28,7 +28,7 @@ public final class ReportPage {
     }
 
     static String render(Path run, JsonNode summary, Map<String, String> next) {
-        ObjectNode data = figures(run, summary, next);
+        ObjectNode data = reportData(run, summary, next);
         ArrayNode lines = data.putArray("lines");
         thinned(MetricsLog.read(run)).forEach(lines::add);
         return Report.page("Training run", data, script());
@@ -39,7 +39,7 @@ public final class ReportPage {
      *
      * @param next next commands, by purpose
      */
-    public static ObjectNode figures(Path run, JsonNode summary, Map<String, String> next) {
+    public static ObjectNode reportData(Path run, JsonNode summary, Map<String, String> next) {
         ObjectNode data = Jackson.object();
         List.of("status", "model", "device").forEach(name -> data.set(name, summary.path(name)));
         ObjectNode figures = data.putObject("summary");

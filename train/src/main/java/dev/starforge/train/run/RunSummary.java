@@ -75,7 +75,7 @@ final class RunSummary {
         node.put("documents", facts.documents()).put("loss_tokens", facts.lossTokens());
         node.put("tokens", facts.tokens()).put("divided_documents", facts.divided());
         node.put("dropped_documents", facts.dropped()).put("dropped_loss_tokens", facts.droppedLossTokens());
-        node.put("note", facts.lost());
+        node.put("note", facts.describeDropped());
     }
 
     /** Writes a number; omits infinities and NaN, which JSON cannot represent. */

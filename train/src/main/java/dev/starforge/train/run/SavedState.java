@@ -84,8 +84,8 @@ record SavedState(
         scheduler.put("warmup", schedule.warmup());
         ObjectNode hashes = root.putObject("data_sha256");
         sources.hashes().forEach(hashes::put);
-        Checkpoints.writeWhole(folder.resolve(Checkpoints.STATE), Jackson.indented(root) + "\n");
-        Checkpoints.writeWhole(folder.resolve(RunFolder.CONFIG), config.yaml());
+        Checkpoints.writeAtomically(folder.resolve(Checkpoints.STATE), Jackson.indented(root) + "\n");
+        Checkpoints.writeAtomically(folder.resolve(RunFolder.CONFIG), config.yaml());
         try {
             Files.copy(run.resolve(MetricsLog.FILE), folder.resolve(MetricsLog.FILE));
         } catch (IOException failure) {

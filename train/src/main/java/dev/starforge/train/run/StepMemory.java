@@ -57,7 +57,7 @@ record StepMemory(RunConfig config, TrainableModel trainable, long memoryBytes) 
     }
 
     /** Advice for the user if one sequence does not fit into memory. */
-    String whatFits(Trainer trainer) {
+    String advice(Trainer trainer) {
         if (memoryBytes == 0) {
             return "set model.context_window lower, or optimization.gradient_checkpointing: true";
         }

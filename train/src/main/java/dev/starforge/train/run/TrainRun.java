@@ -169,7 +169,7 @@ public final class TrainRun implements AutoCloseable {
                 elapsedBefore = state.elapsedSeconds;
             });
             reportData(from.isPresent());
-            Checkpoints.writeWhole(run.resolve(RunFolder.CONFIG), config.yaml());
+            Checkpoints.writeAtomically(run.resolve(RunFolder.CONFIG), config.yaml());
             metrics = new MetricsLog(
                     run,
                     from.map(path -> MetricsLog.lines(path.resolve(MetricsLog.FILE)))
@@ -280,7 +280,7 @@ public final class TrainRun implements AutoCloseable {
     }
 
     /** What to do if a resumed run has no steps left; empty otherwise. */
-    public String whenFinished() {
+    public String finishedAdvice() {
         if (state.step < steps) {
             return "";
         }
@@ -351,7 +351,7 @@ public final class TrainRun implements AutoCloseable {
                 .flatMap(List::stream)
                 .mapToLong(example -> example.ids().length)
                 .sum();
-        setup.events().begins(state.step + 1);
+        setup.events().stepStarted(state.step + 1);
         long began = setup.nanoTime().getAsLong();
         double cpu = Machine.cpuSeconds();
         double rate = schedule.rate(state.step);
@@ -441,7 +441,7 @@ public final class TrainRun implements AutoCloseable {
                 if (state.sequencesAtATime == 1) {
                     throw new TrainException(
                             full.getMessage() + "; one sequence of " + config.get(Keys.CONTEXT)
-                                    + " tokens does not fit: " + memory.whatFits(trainer),
+                                    + " tokens does not fit: " + memory.advice(trainer),
                             full);
                 }
                 state.sequencesAtATime = (state.sequencesAtATime + 1) / 2;
@@ -516,8 +516,8 @@ public final class TrainRun implements AutoCloseable {
     private void writeSummary(End end) {
         state.elapsedSeconds = elapsedBefore + since(begun);
         ObjectNode summary = RunSummary.of(run, end, config, state, data, device.name());
-        Checkpoints.writeWhole(run.resolve("summary.json"), Jackson.indented(summary) + "\n");
-        Checkpoints.writeWhole(run.resolve("report.html"), ReportPage.render(run, summary, nextCommands(end)));
+        Checkpoints.writeAtomically(run.resolve("summary.json"), Jackson.indented(summary) + "\n");
+        Checkpoints.writeAtomically(run.resolve("report.html"), ReportPage.render(run, summary, nextCommands(end)));
     }
 
     @Override

@@ -53,7 +53,7 @@ public final class LossScale {
      *
      * @return true if the step was skipped because the scale was too large
      */
-    boolean after(boolean finiteLoss, boolean finiteGradient) {
+    boolean update(boolean finiteLoss, boolean finiteGradient) {
         if (!dynamic) {
             return false;
         }

@@ -209,7 +209,7 @@ public final class Trainer implements AutoCloseable {
             if (finite) {
                 optimizer.restore(optimizer.updates() + 1);
             }
-            boolean scaledDown = lossScale.after(Double.isFinite(loss), finite);
+            boolean scaledDown = lossScale.update(Double.isFinite(loss), finite);
             return new Report(loss, norm, targets, finite, scaledDown);
         }
     }

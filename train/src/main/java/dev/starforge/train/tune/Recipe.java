@@ -21,7 +21,7 @@ final class Recipe {
      * Factor of the learning rate in later rounds. They see few commits; at the full rate these would overwrite what
      * the first round learned from all others.
      */
-    private static final double LATER = 0.1;
+    private static final double LATER_ROUND_RATE_FACTOR = 0.1;
 
     private static final double GAPS = 0.8;
 
@@ -53,7 +53,7 @@ final class Recipe {
             recipe.fillInFewLines(built);
         }
         if (later) {
-            recipe.unlessSet(Keys.RATE, LATER * recipe.config.get(Keys.RATE));
+            recipe.unlessSet(Keys.RATE, LATER_ROUND_RATE_FACTOR * recipe.config.get(Keys.RATE));
         }
         recipe.unlessSet(Keys.EVAL_STEPS, 0);
         recipe.unlessSet(Keys.PATIENCE, 0);

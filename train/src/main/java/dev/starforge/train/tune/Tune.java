@@ -39,7 +39,7 @@ import tools.jackson.databind.node.ObjectNode;
  */
 public final class Tune {
     /** The command asks for confirmation above this many seconds. */
-    static final double LONG = 600;
+    static final double CONFIRM_ABOVE_SECONDS = 600;
 
     private static final double SECONDS = 60;
 
@@ -137,7 +137,7 @@ public final class Tune {
 
     private Result run(TuneState state, RepositoryFacts facts) throws IOException {
         Optional<TuneRound> last = state.last();
-        boolean continues = last.isPresent() && !last.get().isWhole();
+        boolean continues = last.isPresent() && !last.get().isComplete();
         TuneRound.Inputs inputs = inputs(facts.head(), last);
         if (continues) {
             requireSame(inputs, last.get().inputs());
@@ -171,7 +171,7 @@ public final class Tune {
                 sizes.parameters);
         setup.events().plan(plan(facts, number, continues, preflight, budget));
         if (!continues
-                && budget.seconds().orElse(0) > LONG
+                && budget.seconds().orElse(0) > CONFIRM_ABOVE_SECONDS
                 && !setup.events().confirm(budget.seconds().getAsDouble())) {
             return new Result(End.DECLINED, TuneState.modelOf(setup.output()), Jackson.object(), Optional.empty());
         }
@@ -231,7 +231,7 @@ public final class Tune {
             return new TuneRound.Inputs(head, setup.base(), hash, settings, "", Long.MIN_VALUE);
         }
         TuneRound before = last.get();
-        if (!before.isWhole()) {
+        if (!before.isComplete()) {
             TuneRound.Inputs begun = before.inputs();
             return new TuneRound.Inputs(begun.head(), setup.base(), hash, settings, begun.after(), begun.afterTime());
         }

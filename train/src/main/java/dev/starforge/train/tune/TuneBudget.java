@@ -18,7 +18,7 @@ record TuneBudget(OptionalDouble seconds, double tokensPerSecond, long parameter
     private static final double EVALUATION_SHARE = 0.15;
 
     /** Safety factor: on an undisturbed machine, steps took a tenth longer than measured. */
-    private static final double CAUTION = 0.95;
+    private static final double SAFETY_FACTOR = 0.95;
 
     private static final double LEAST_TRAINING = 0.4;
     private static final double FOR_SAMPLES = 10;
@@ -71,7 +71,7 @@ record TuneBudget(OptionalDouble seconds, double tokensPerSecond, long parameter
      * @param later whether the data is only the commits since an earlier round
      */
     int steps(RunConfig config, double passed, long available, boolean later) {
-        double inTime = CAUTION * tokensPerSecond * trainingSeconds(passed) / tokensOfStep(config);
+        double inTime = SAFETY_FACTOR * tokensPerSecond * trainingSeconds(passed) / tokensOfStep(config);
         int epochs = later ? MOST_LATER_EPOCHS : MOST_EPOCHS;
         double useful = Math.ceil(epochs * available / tokensOfStep(config));
         return (int) Math.max(1, Math.min(inTime, useful));

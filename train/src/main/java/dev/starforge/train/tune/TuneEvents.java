@@ -20,7 +20,7 @@ public interface TuneEvents {
     void done(TuneStep step, String what, double seconds);
 
     /** Reports a step that an earlier call has finished. */
-    void already(TuneStep step);
+    void alreadyDone(TuneStep step);
 
     void note(String text);
 

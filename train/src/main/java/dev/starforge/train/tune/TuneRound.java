@@ -62,7 +62,7 @@ final class TuneRound {
         return node.path("steps").has(step.label());
     }
 
-    boolean isWhole() {
+    boolean isComplete() {
         return isDone(TuneStep.QUANTIZE);
     }
 

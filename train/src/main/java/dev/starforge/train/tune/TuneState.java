@@ -121,6 +121,6 @@ public final class TuneState {
     }
 
     private void save() {
-        Checkpoints.writeWhole(folder.resolve(FILE), Jackson.indented(root) + "\n");
+        Checkpoints.writeAtomically(folder.resolve(FILE), Jackson.indented(root) + "\n");
     }
 }

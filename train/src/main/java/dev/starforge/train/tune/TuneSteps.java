@@ -76,7 +76,7 @@ final class TuneSteps {
     Tune.End run() throws IOException {
         for (TuneStep step : TuneStep.values()) {
             if (round.isDone(step)) {
-                events.already(step);
+                events.alreadyDone(step);
                 continue;
             }
             events.begin(step);
@@ -169,7 +169,7 @@ final class TuneSteps {
                 TrainRun.Setup.of(preflight, setup.place().device(), resume, events::fallback, events.training());
         try (RunFolder folder = RunFolder.claim(wanted.get(), resume);
                 TrainRun trained = new TrainRun(training)) {
-            folder.settle();
+            folder.finishOverwrite();
             if (run(trained) == TrainRun.End.INTERRUPTED) {
                 end = Tune.End.INTERRUPTED;
                 return Optional.empty();
@@ -203,7 +203,7 @@ final class TuneSteps {
                     .with(Keys.EVALUATION_TOKENS, budget.evaluationTokens());
             if (budget.seconds().isEmpty()) {
                 double seconds = available * (double) config.get(Keys.EPOCHS) / budget.tokensPerSecond();
-                if (seconds > Tune.LONG && !events.confirm(seconds)) {
+                if (seconds > Tune.CONFIRM_ABOVE_SECONDS && !events.confirm(seconds)) {
                     end = Tune.End.DECLINED;
                     return Optional.empty();
                 }
@@ -248,7 +248,7 @@ final class TuneSteps {
                 facts.put("summary", split.get() == Split.TEST ? "on the newest commits" : "on the validation split");
             }
         }
-        Checkpoints.writeWhole(file, Jackson.indented(measured) + "\n");
+        Checkpoints.writeAtomically(file, Jackson.indented(measured) + "\n");
         return file;
     }
 

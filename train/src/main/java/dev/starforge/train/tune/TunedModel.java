@@ -78,7 +78,7 @@ public record TunedModel(Path model, Optional<Path> adapter, String route) {
      * A complete model to train or to apply an adapter to: the path itself, or the best checkpoint of a run that
      * trained all weights.
      */
-    public static Path whole(Path place) {
+    public static Path completeModel(Path place) {
         Path found = Files.isDirectory(place) ? Checkpoints.resolve(place) : place;
         if (isAdapter(found)) {
             throw new TrainException(
@@ -112,7 +112,7 @@ public record TunedModel(Path model, Optional<Path> adapter, String route) {
      */
     public static Path baseOf(Path adapter, Optional<String> base, Function<String, Path> named) {
         if (base.isPresent()) {
-            return whole(named.apply(base.get()));
+            return completeModel(named.apply(base.get()));
         }
         String own = JsonConfig.read(adapter.resolve(LoraAdapter.CONFIG)).string("base_model_name_or_path");
         if (own.equals(ScratchModel.NAME)) {
@@ -120,7 +120,7 @@ public record TunedModel(Path model, Optional<Path> adapter, String route) {
             return adapter.toAbsolutePath().normalize().resolveSibling("base");
         }
         try {
-            return whole(named.apply(own));
+            return completeModel(named.apply(own));
         } catch (ModelException missing) {
             throw new TrainException(adapter + ": base model not found: " + missing.getMessage(), missing);
         }

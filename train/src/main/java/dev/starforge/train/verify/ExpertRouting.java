@@ -29,12 +29,12 @@ final class ExpertRouting {
     }
 
     /** Records the chosen experts. */
-    Ops noting(Ops ops) {
+    Ops recording(Ops ops) {
         return new RoutedOps(ops, (best, choices) -> chosen.add(choices));
     }
 
     /** Replays the recorded experts. */
-    Ops taking(Ops ops) {
+    Ops replaying(Ops ops) {
         return new RoutedOps(ops, (best, choices) -> {
             int[] noted = chosen.remove();
             int k = Math.toIntExact(best.dim(1));

@@ -123,7 +123,7 @@ final class GoldenModel {
             logitsError("logits_max_abs_error", ours, logits, range);
             if (expected.has("long_input_ids")) {
                 float[] last = expected.floats("long_logits_last8");
-                float[] ending = endings(model, sequences(expected, "long_input_ids"), last.length);
+                float[] ending = lastLogits(model, sequences(expected, "long_input_ids"), last.length);
                 keep("long_logits_last8", expected, ending);
                 logitsError("long_logits_max_abs_error", ending, last, range);
             }
@@ -145,7 +145,7 @@ final class GoldenModel {
     }
 
     /** The last rows of each sequence's logits, {@code size} elements in total. */
-    private float[] endings(Model model, List<int[]> sequences, int size) {
+    private float[] lastLogits(Model model, List<int[]> sequences, int size) {
         float[] all = logits(model, sequences);
         int each = size / sequences.size();
         float[] endings = new float[size];
@@ -336,8 +336,8 @@ final class GoldenModel {
             Ops ops = device.ops(step, precision, fallback);
             if (precision.compute() != DType.F32) {
                 Ops float32 = device.ops(step, Precision.FLOAT32, fallback);
-                step.within(() -> model.forward(routes.noting(float32), batch, KvCache.NONE));
-                ops = routes.taking(ops);
+                step.within(() -> model.forward(routes.recording(float32), batch, KvCache.NONE));
+                ops = routes.replaying(ops);
             }
             return device.floats(model.forward(ops, batch, KvCache.NONE));
         }

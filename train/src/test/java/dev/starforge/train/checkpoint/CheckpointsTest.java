@@ -131,13 +131,13 @@ final class CheckpointsTest {
         Checkpoints checkpoints = new Checkpoints(run, Checkpoints.REAL, 3);
         Path saved = checkpoints.save(1, 10, path -> {
             fill(path, "weights");
-            Checkpoints.writeWhole(path.resolve("state.json"), "before");
+            Checkpoints.writeAtomically(path.resolve("state.json"), "before");
         });
         List<Path> files;
         try (var entries = Files.list(saved)) {
             files = entries.toList();
         }
-        checkpoints.amend(1, path -> Checkpoints.writeWhole(path.resolve("state.json"), "after"));
+        checkpoints.amend(1, path -> Checkpoints.writeAtomically(path.resolve("state.json"), "after"));
         assertThat(saved.resolve("state.json")).hasContent("after");
         assertThat(files).allSatisfy(file -> assertThat(file).exists());
         assertThat(Checkpoints.defect(saved)).isEmpty();

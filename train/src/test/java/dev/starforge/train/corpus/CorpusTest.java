@@ -209,7 +209,7 @@ final class CorpusTest {
                 .as("a middle depends on what is around it")
                 .isEqualTo(1);
         assertThat(transformed.documents()).isEqualTo(1);
-        assertThat(plain.lost()).isEmpty();
+        assertThat(plain.describeDropped()).isEmpty();
     }
 
     @Test

@@ -177,7 +177,7 @@ final class RunEvaluationTest {
         assertThat(facts.dropped()).isEqualTo(3);
         assertThat(facts.droppedLossTokens()).isEqualTo(33 + 40 + 60);
         assertThat(facts.lossTokens()).isEqualTo(10 + 20 + 30 + 31);
-        assertThat(facts.lost())
+        assertThat(facts.describeDropped())
                 .contains("3 of 7 documents are longer than the context of 64 tokens")
                 .contains("--set samples.context_length=64");
         JsonNode summary = json("summary.json").path("train_data");

@@ -113,7 +113,7 @@ public final class Runs {
         try (Device device = Tiny.cpu(2);
                 RunFolder folder = RunFolder.claim(config, resume);
                 TrainRun run = new TrainRun(setup(config, device, resume, said))) {
-            folder.settle();
+            folder.finishOverwrite();
             run.run();
         }
         return said;

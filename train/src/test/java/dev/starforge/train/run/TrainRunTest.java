@@ -130,7 +130,7 @@ final class TrainRunTest {
                 TrainRun run = new TrainRun(setup(config, device, false, new Said()))) {
             run.run();
         }
-        return device.mostReserved() - 1;
+        return device.peakReserved() - 1;
     }
 
     @Test
@@ -143,7 +143,7 @@ final class TrainRunTest {
         }
         RunConfig again = config.set(List.of("output.overwrite=true"));
         try (RunFolder _ = RunFolder.claim(again, false);
-                Device device = new LimitedDevice(Tiny.cpu(2), loading.mostReserved() + (1 << 19));
+                Device device = new LimitedDevice(Tiny.cpu(2), loading.peakReserved() + (1 << 19));
                 TrainRun run = new TrainRun(setup(again, device, false, new Said()))) {
             assertThatThrownBy(run::run)
                     .isInstanceOf(TrainException.class)

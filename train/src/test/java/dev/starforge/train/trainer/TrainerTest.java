@@ -329,19 +329,19 @@ final class TrainerTest {
         LossScale scale = LossScale.dynamic();
         double first = scale.value();
         for (int i = 0; i < 1999; i++) {
-            assertThat(scale.after(true, true)).isFalse();
+            assertThat(scale.update(true, true)).isFalse();
         }
         assertThat(scale.value()).isEqualTo(first);
-        scale.after(true, true);
+        scale.update(true, true);
         assertThat(scale.value()).isEqualTo(2 * first);
         for (int i = 0; i < 17; i++) {
-            assertThat(scale.after(true, false)).isTrue();
+            assertThat(scale.update(true, false)).isTrue();
         }
         assertThat(scale.value()).isOne();
-        assertThat(scale.after(true, false))
+        assertThat(scale.update(true, false))
                 .as("there is nothing left to scale down")
                 .isFalse();
-        assertThat(LossScale.dynamic().after(false, false))
+        assertThat(LossScale.dynamic().update(false, false))
                 .as("a loss that is not finite is no matter of scale")
                 .isFalse();
         assertThatThrownBy(() -> scale.restore(3, 0)).isInstanceOf(TrainException.class);

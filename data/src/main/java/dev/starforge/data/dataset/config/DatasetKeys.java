@@ -27,12 +27,12 @@ public final class DatasetKeys {
                             + " split. `auto` is that of model.pretrained_model if it is on this machine, otherwise one is trained."));
     public static final Key<String> NAME =
             deciding(Key.text("dataset.name", "", "The repository's name in samples. Default: the folder's name."));
-    static final Key<Long> SEED =
-            deciding(Key.wide("dataset.seed", 42, Long.MIN_VALUE, Long.MAX_VALUE, "Seed of all random choices."));
+    static final Key<Long> SEED = deciding(
+            Key.longInteger("dataset.seed", 42, Long.MIN_VALUE, Long.MAX_VALUE, "Seed of all random choices."));
     public static final Key<Integer> THREADS =
-            row(Key.whole("dataset.threads", 0, 0, 1024, "0 is one per core. The dataset does not depend on it."));
-    public static final Key<Integer> MAX_BLOB_BYTES = deciding(
-            Key.whole("dataset.history.max_blob_bytes", 8 << 20, 1, 1 << 28, "Larger files are listed but not read."));
+            row(Key.integer("dataset.threads", 0, 0, 1024, "0 is one per core. The dataset does not depend on it."));
+    public static final Key<Integer> MAX_BLOB_BYTES = deciding(Key.integer(
+            "dataset.history.max_blob_bytes", 8 << 20, 1, 1 << 28, "Larger files are listed but not read."));
     public static final Key<Boolean> COPIES =
             deciding(Key.flag("dataset.history.copies", false, "Whether to detect copies, as with `git diff -C`."));
     public static final Key<Boolean> SKIP_MISSING = row(Key.flag(
@@ -42,15 +42,15 @@ public final class DatasetKeys {
     public static final Key<Boolean> REDACT_PEOPLE = deciding(Key.flag(
             "dataset.redact.people", true, "Whether to replace names and e-mail addresses in commit metadata."));
 
-    public static final Key<Integer> MAX_LINES =
-            deciding(Key.whole("dataset.filters.max_lines", 100_000, 1, INT_MAX, "Maximum number of lines of a file."));
+    public static final Key<Integer> MAX_LINES = deciding(
+            Key.integer("dataset.filters.max_lines", 100_000, 1, INT_MAX, "Maximum number of lines of a file."));
     public static final Key<Integer> MEAN_LINE = deciding(
-            Key.whole("dataset.filters.mean_line", 100, 1, INT_MAX, "Maximum average line length in characters."));
+            Key.integer("dataset.filters.mean_line", 100, 1, INT_MAX, "Maximum average line length in characters."));
     public static final Key<Integer> LONGEST_LINE =
-            deciding(Key.whole("dataset.filters.longest_line", 1000, 1, INT_MAX, "Maximum line length in bytes."));
+            deciding(Key.integer("dataset.filters.longest_line", 1000, 1, INT_MAX, "Maximum line length in bytes."));
     public static final Key<Double> MIN_ALPHABETIC =
             deciding(Key.number("dataset.filters.min_alphabetic", 0.25, 0, 1, "Minimum share of letters."));
-    public static final Key<Integer> MAX_ENCODED_RUN = deciding(Key.whole(
+    public static final Key<Integer> MAX_ENCODED_RUN = deciding(Key.integer(
             "dataset.filters.max_encoded_run",
             1024,
             1,
@@ -58,9 +58,9 @@ public final class DatasetKeys {
             "Maximum length of a run of base64, hexadecimal digits or escapes."));
     public static final Key<Double> MAX_ENCODED_SHARE = deciding(
             Key.number("dataset.filters.max_encoded_share", 0.5, 0, 1, "Maximum share of a file in such runs."));
-    public static final Key<Integer> DATA_LINES = deciding(Key.whole(
+    public static final Key<Integer> DATA_LINES = deciding(Key.integer(
             "dataset.filters.data_lines", 512, 1, INT_MAX, "Maximum number of lines of a data or configuration file."));
-    public static final Key<Integer> MAX_SECRETS = deciding(Key.whole(
+    public static final Key<Integer> MAX_SECRETS = deciding(Key.integer(
             "dataset.filters.max_secrets",
             5,
             0,
@@ -78,7 +78,7 @@ public final class DatasetKeys {
             "`permissive` leaves out files without a permissive license."));
     public static final Key<Double> SIMILARITY = deciding(Key.number(
             "dataset.duplicates.similarity", 0.7, 0, 1, "Minimum Jaccard index of word 5-grams of duplicates."));
-    public static final Key<Integer> MIN_WORDS = deciding(Key.whole(
+    public static final Key<Integer> MIN_WORDS = deciding(Key.integer(
             "dataset.duplicates.min_words", 10, 1, INT_MAX, "Shorter texts are duplicates only if they are equal."));
 
     public static final Key<Double> TRAIN = deciding(
@@ -87,13 +87,13 @@ public final class DatasetKeys {
             deciding(Key.number("dataset.splits.validation", 10, 0, 1e6, "Share of commits for validation."));
     public static final Key<Double> TEST = deciding(
             Key.number("dataset.splits.test", 5, 0, 1e6, "Share of commits for the test split, the newest ones."));
-    public static final Key<Integer> WINDOW_WORDS = deciding(Key.whole(
+    public static final Key<Integer> WINDOW_WORDS = deciding(Key.integer(
             "dataset.splits.window_words",
             30,
             5,
             10_000,
             "Length in words of a window that must not be in both training and held-out text."));
-    public static final Key<Integer> BOILERPLATE_FILES = deciding(Key.whole(
+    public static final Key<Integer> BOILERPLATE_FILES = deciding(Key.integer(
             "dataset.splits.boilerplate_files",
             3,
             2,
@@ -104,7 +104,7 @@ public final class DatasetKeys {
             "dataset.samples.files", true, "Whether to make samples of files, as of the last training commit."));
     public static final Key<Boolean> COMMITS =
             deciding(Key.flag("dataset.samples.commits", true, "Whether to make samples of commits."));
-    public static final Key<Integer> COMMIT_DOCUMENTS = deciding(Key.whole(
+    public static final Key<Integer> COMMIT_DOCUMENTS = deciding(Key.integer(
             "dataset.samples.commit_documents",
             0,
             0,
@@ -141,13 +141,13 @@ public final class DatasetKeys {
             0,
             1,
             "Share of commit samples that show whole files before the change."));
-    public static final Key<Integer> BASE_LINES = deciding(Key.whole(
+    public static final Key<Integer> BASE_LINES = deciding(Key.integer(
             "dataset.samples.base_lines",
             32,
             0,
             10_000,
             "Maximum number of lines around the change in the other samples."));
-    public static final Key<Integer> SIGNATURES = deciding(Key.whole(
+    public static final Key<Integer> SIGNATURES = deciding(Key.integer(
             "dataset.samples.signatures",
             16,
             0,

@@ -395,7 +395,7 @@ public final class SampleFormat {
 
     private void encodeText(String text, TokenIdList ids) {
         if (!text.isEmpty()) {
-            tokenizer.encodeInside(text, ids);
+            tokenizer.encodeFragment(text, ids);
         }
     }
 }
