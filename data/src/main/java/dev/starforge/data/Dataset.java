@@ -16,9 +16,9 @@ import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.json.JsonMapper;
 
 /**
- * A folder that the {@code dataset} command wrote, as a trainer sees it: {@code manifest.json} and the shards it names. A
- * dataset grows by generations, each with its own three splits; here they are one list for each split, oldest generation
- * first, without the documents that a later generation has tombstoned.
+ * A dataset written by the {@code dataset} command: {@code manifest.json} and its shards. A dataset grows by
+ * generations, each with three splits. This class presents one list of documents per split, oldest generation first,
+ * without the documents that a later generation has removed (tombstones).
  */
 public final class Dataset implements AutoCloseable {
     public static final String MANIFEST = "manifest.json";
@@ -55,7 +55,7 @@ public final class Dataset implements AutoCloseable {
         }
     }
 
-    /** Opens a dataset and checks every shard: by itself, and against the hash that the manifest gives it. */
+    /** Opens a dataset and checks every shard and its hash in the manifest. */
     public static Dataset open(Path folder) {
         Path file = folder.resolve(MANIFEST);
         if (!Files.isRegularFile(file)) {
@@ -115,17 +115,17 @@ public final class Dataset implements AutoCloseable {
         return manifest.path("tokenizer").path("sha256").asString("");
     }
 
-    /** Ids are below it. */
+    /** Returns the vocabulary size; all ids are below it. */
     public int vocabularySize() {
         return manifest.path("tokenizer").path("vocabulary").asInt(0);
     }
 
-    /** The commit the newest generation was read at. */
+    /** Returns the HEAD commit of the newest generation. */
     public String head() {
         return manifest.path("repository").path("head").asString("");
     }
 
-    /** Files that were kept, by language, all generations. */
+    /** Returns the number of files by language, over all generations. */
     public Map<String, Long> languages() {
         Map<String, Long> files = new TreeMap<>();
         for (JsonNode generation : manifest.path("generations")) {
@@ -138,7 +138,7 @@ public final class Dataset implements AutoCloseable {
         return files;
     }
 
-    /** Commits that were read, all generations. */
+    /** Returns the number of commits, over all generations. */
     public long commits() {
         long commits = 0;
         for (JsonNode generation : manifest.path("generations")) {
@@ -147,12 +147,12 @@ public final class Dataset implements AutoCloseable {
         return commits;
     }
 
-    /** The documents of a split, all generations. They are closed with the dataset. */
+    /** Returns the documents of a split, over all generations. Closing the dataset closes them. */
     public TokenDocuments documents(Split split) {
         return split.in(splits);
     }
 
-    /** Where a document of a split came from, for weights by age or directory. */
+    /** Returns the origin of a document of a split, for weighting by age or directory. */
     public SampleOrigin origin(Split split, int document) {
         return split.in(splits).origin(document);
     }

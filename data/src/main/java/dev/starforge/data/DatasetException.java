@@ -3,7 +3,7 @@ package dev.starforge.data;
 import dev.starforge.text.FileException;
 import java.nio.file.Path;
 
-/** A dataset that cannot be built or read; the message begins with the file or folder. */
+/** Thrown if a dataset cannot be built or read. The message begins with the file or folder. */
 public class DatasetException extends FileException {
     private static final long serialVersionUID = 1;
 

@@ -26,9 +26,8 @@ import tools.jackson.databind.json.JsonMapper;
 import tools.jackson.databind.node.ArrayNode;
 
 /**
- * Reads datasets that other programs wrote: two JSON schemas of token ids, and lines of JSON with text. The files are
- * untrusted; ids are checked against the vocabulary and never clamped. What is read stays in memory, as the numbers it
- * is, which is less than the file took.
+ * Reads datasets of other programs: two JSON schemas with token ids, and JSON Lines with text. The files are untrusted;
+ * ids are checked against the vocabulary and never clamped. All documents are kept in memory as token ids.
  */
 public final class JsonDocuments {
     private static final JsonMapper MAPPER = JsonMapper.builder()
@@ -48,37 +47,39 @@ public final class JsonDocuments {
     }
 
     /**
-     * Reads {@code token_sequences.json}: {@code {token_sequences, vocab_size, num_sequences, total_tokens,
-     * sequence_length, metadata}}. Every id counts, but for a run of {@code metadata.pad_token_id} at the end, which is
-     * left out, and what {@code metadata.loss_masks} excludes.
+     * Reads {@code token_sequences.json}:
+     * {@code {token_sequences, vocab_size, num_sequences, total_tokens, sequence_length, metadata}}. All ids count in
+     * the loss except those that {@code metadata.loss_masks} excludes. Trailing {@code metadata.pad_token_id} are
+     * removed.
      */
     public static TokenDocuments tokenSequences(Path file, int vocabularySize) {
         return new JsonDocuments(file, vocabularySize).tokenSequences();
     }
 
     /**
-     * Reads {@code training_data_enhanced_*.json}: an array of {@code {context, target, context_mask, target_mask,
-     * commit_hash, num_chunks, example_type}}. A zero in a mask marks padding, which is left out; the target counts, its
-     * context does not, unless there is a {@code loss_mask}: a number for each id of the context and then of the target,
-     * zero for those that do not count.
+     * Reads {@code training_data_enhanced_*.json}: an array of
+     * {@code {context, target, context_mask, target_mask, commit_hash, num_chunks, example_type}}. A zero in a mask
+     * marks padding, which is removed. The target counts in the loss and the context does not, unless there is a
+     * {@code loss_mask} with a number for each id of the context and then of the target, zero for ids that do not
+     * count.
      */
     public static TokenDocuments enhanced(Path file, int vocabularySize) {
         return new JsonDocuments(file, vocabularySize).enhanced();
     }
 
     /**
-     * Reads lines of JSON: {@code {"text"}}; {@code {"prompt", "completion"}}, of which the completion counts alone; or {@code
-     * {"messages"}}, a conversation as the model's template writes it, of which the assistant's words count, and what ends
-     * them. A text or completion ends with the vocabulary's end of text, where it has one; a conversation as the template ends
-     * it.
+     * Reads lines of JSON: {@code {"text"}}; {@code {"prompt", "completion"}}, where only the completion counts in the
+     * loss; or {@code {"messages"}}, a conversation rendered with the model's chat template, where the assistant's
+     * messages and their end tokens count. A text or completion ends with the vocabulary's end-of-text token, if it has
+     * one; the template ends a conversation.
      *
-     * @param template asked for when the first conversation is met
+     * @param template called for the first conversation
      */
     public static TokenDocuments lines(Path file, Tokenizer tokenizer, Supplier<ChatTemplate> template) {
         return new JsonDocuments(file, tokenizer.size()).lines(new Encoding(tokenizer, endOfText(tokenizer), template));
     }
 
-    /** What turns the text of lines into ids. */
+    /** The tokenizer, end-of-text id and chat template for JSON Lines. */
     private record Encoding(Tokenizer tokenizer, OptionalInt end, Supplier<ChatTemplate> template) {}
 
     private TokenDocuments tokenSequences() {
@@ -200,7 +201,7 @@ public final class JsonDocuments {
                         "[" + index + "].loss_mask: expected " + (context.length + target.length) + " numbers, got "
                                 + lossMask.length);
             }
-            // padding is left out of it as of the ids
+            // the loss mask loses the same padding as the ids
             int[] leftLoss = Arrays.copyOf(lossMask, context.length);
             int[] rightLoss = Arrays.copyOfRange(lossMask, context.length, lossMask.length);
             leftLoss = unpadded(json, leftLoss, contextMask, "[" + index + "].context_mask");
@@ -212,7 +213,7 @@ public final class JsonDocuments {
         return new TokenDocument("example-" + index, ids, counted);
     }
 
-    /** What a mask keeps; no mask keeps all. */
+    /** Returns the ids that a mask keeps; without a mask, all ids. */
     private int[] unpadded(JsonParser json, int[] ids, int[] mask, String place) {
         if (mask.length == 0) {
             return ids;
@@ -284,7 +285,7 @@ public final class JsonDocuments {
         return DocumentList.of(documents);
     }
 
-    /** The end-of-text id of this vocabulary. */
+    /** Returns the end-of-text id of a vocabulary. */
     public static OptionalInt endOfText(Tokenizer tokenizer) {
         return ENDS.stream()
                 .map(tokenizer::id)
@@ -335,8 +336,8 @@ public final class JsonDocuments {
     }
 
     /**
-     * The ids of a whole conversation, as a model meets it. Where an answer begins and ends is where the ids of the
-     * conversation up to there stop being those of the whole.
+     * Tokenizes a whole conversation. An answer begins and ends at the lengths of the common prefixes of the whole ids
+     * with the ids of the conversation up to that point.
      */
     private TokenDocument conversation(JsonNode messages, int number, Tokenizer tokenizer, ChatTemplate template) {
         String place = "line " + number + ": messages";

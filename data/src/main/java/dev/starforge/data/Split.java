@@ -3,7 +3,7 @@ package dev.starforge.data;
 import java.util.Map;
 import java.util.Objects;
 
-/** The sides of a dataset, oldest commits first. */
+/** The splits of a dataset, oldest commits first. */
 public enum Split {
     TRAIN("train"),
     VALIDATION("val"),
@@ -15,17 +15,17 @@ public enum Split {
         this.label = label;
     }
 
-    /** The name in files and reports. */
+    /** Returns the name in files and reports. */
     public String label() {
         return label;
     }
 
-    /** Its entry in a map that has one for every split. */
+    /** Returns the entry of this split in a map with all splits. */
     public <T> T in(Map<Split, T> each) {
         return Objects.requireNonNull(each.get(this), label);
     }
 
-    /** The name of its shard. */
+    /** Returns the file name of its shard. */
     public String shard() {
         return label + ".shard";
     }

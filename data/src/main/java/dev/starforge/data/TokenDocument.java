@@ -1,10 +1,10 @@
 package dev.starforge.data;
 
 /**
- * A tokenized text and what of it is to be learned.
+ * A tokenized document and its loss mask.
  *
- * @param id the stable name of the sample; no two samples share one
- * @param counted for each id, whether it counts in the loss when it is the one to be predicted
+ * @param id the stable, unique id of the sample
+ * @param counted for each token, true if it counts in the loss as a target
  */
 public record TokenDocument(String id, int[] ids, boolean[] counted) {
     public TokenDocument {

@@ -7,10 +7,10 @@ public interface TokenDocuments extends AutoCloseable {
     /** Number of tokens of a document. */
     int length(int document);
 
-    /** The ids, and for each whether it counts in the loss as a target. */
+    /** Reads the ids and the loss mask of a document. */
     TokenDocument read(int document);
 
-    /** The tokens of all documents together. */
+    /** Returns the total number of tokens. */
     long tokens();
 
     @Override

@@ -14,7 +14,7 @@ import java.util.Objects;
 import java.util.zip.CRC32C;
 
 /**
- * A file of tokenized documents that is mapped, not loaded. Little-endian:
+ * A memory-mapped file of tokenized documents. Little-endian:
  *
  * <pre>
  * header     64 bytes: magic "SFTOKENS", version, vocabulary size, documents, tokens,
@@ -26,9 +26,7 @@ import java.util.zip.CRC32C;
  * checksums  crc32c of every megabyte from the end of the header to here, the last one shorter
  * </pre>
  *
- * <p>A document lies in one piece, so the writer keeps nothing but the table in memory, and a reader touches the pages of
- * what it reads. The checksums are of pieces, so that damage is named by its place; all are compared when the file is
- * opened, at memory speed, and what is handed out later has been seen whole.
+ * <p>Each document is contiguous, so the writer keeps only the table in memory, and a reader touches only the pages of the documents that it reads. There is a checksum per megabyte, so that errors name the damaged offset; all are verified when the file is opened.
  */
 public final class TokenShard implements TokenDocuments {
     static final long MAGIC = ByteBuffer.wrap("SFTOKENS".getBytes(StandardCharsets.US_ASCII))
@@ -89,7 +87,7 @@ public final class TokenShard implements TokenDocuments {
         checkTable();
     }
 
-    /** Opens a shard and checks all of it. */
+    /** Opens a shard and verifies all checksums. */
     public static TokenShard open(Path file) {
         Arena arena = Arena.ofShared();
         try (FileChannel channel = FileChannel.open(file, StandardOpenOption.READ)) {
@@ -123,7 +121,7 @@ public final class TokenShard implements TokenDocuments {
         }
     }
 
-    /** Ids, mask and time. */
+    /** Returns the size of ids, mask and time in bytes. */
     private static long bodyLength(long ids) {
         return 4 * ids + maskLength(ids) + 8;
     }
@@ -154,7 +152,7 @@ public final class TokenShard implements TokenDocuments {
         return file;
     }
 
-    /** Ids are below it. */
+    /** Returns the vocabulary size; all ids are below it. */
     public int vocabularySize() {
         return vocabularySize;
     }
@@ -193,7 +191,7 @@ public final class TokenShard implements TokenDocuments {
         return new TokenDocument(new Strings(document).next(), ids, counted);
     }
 
-    /** Where a document came from. */
+    /** Returns the origin of a document. */
     public SampleOrigin origin(int document) {
         long time = bytes.get(LONG, begin(document) + bodyLength(length(document)) - 8);
         Strings strings = new Strings(document);
@@ -201,12 +199,12 @@ public final class TokenShard implements TokenDocuments {
         return new SampleOrigin(strings.next(), time, strings.next());
     }
 
-    /** The id of a document, without reading the rest. */
+    /** Returns the id of a document without reading its tokens. */
     public String id(int document) {
         return new Strings(document).next();
     }
 
-    /** The texts behind a document's ids. */
+    /** Reads the strings after a document's token ids. */
     private final class Strings {
         private final long end;
         private long at;

@@ -13,8 +13,8 @@ import java.util.Arrays;
 import java.util.zip.CRC32C;
 
 /**
- * Writes a {@link TokenShard} document by document. The file has its name only when {@link #finish} has returned; until
- * then, and after a failure, there is a partial one beside it, which {@link #close} removes.
+ * Writes a {@link TokenShard} document by document. {@link #finish} renames the partial file to its final name;
+ * {@link #close} removes a partial file that is not finished.
  */
 public final class TokenShardWriter implements AutoCloseable {
     private final Path file;
@@ -30,7 +30,7 @@ public final class TokenShardWriter implements AutoCloseable {
     private long tokens;
     private long position = TokenShard.HEADER;
 
-    /** Begins a shard whose ids are all below {@code vocabularySize}. */
+    /** Creates a shard with ids below {@code vocabularySize}. */
     public TokenShardWriter(Path file, int vocabularySize) {
         this.file = file;
         this.partial = file.resolveSibling(file.getFileName() + ".partial");
@@ -79,7 +79,7 @@ public final class TokenShardWriter implements AutoCloseable {
         write(bytes.clear());
     }
 
-    /** Gives the file its name. */
+    /** Completes the file and renames it to its final name. */
     public void finish() {
         long table = position;
         ByteBuffer entry = ByteBuffer.allocate(8).order(ByteOrder.LITTLE_ENDIAN);

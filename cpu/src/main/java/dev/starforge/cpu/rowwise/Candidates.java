@@ -6,16 +6,16 @@ import jdk.incubator.vector.VectorOperators;
 import jdk.incubator.vector.VectorSpecies;
 
 /**
- * What is known of some tokens, in arrays of one length that are {@code stride} apart, a whole number of vectors. To keep some
- * of them is to close the gaps in all arrays. Whether a token is kept goes by vectors: a branch for each would be guessed wrong
- * every other time, while most vectors are kept as they are or dropped.
+ * Attributes of candidate tokens, in parallel arrays that are {@code stride} elements (whole vectors) apart. Filtering
+ * compacts all arrays. It tests whole vectors: a branch per token would be mispredicted often, while most vectors are
+ * kept or dropped as a whole.
  */
 record Candidates(float[] s, int first, int stride, int arrays) {
     private static final VectorSpecies<Float> SPECIES = Lanes.SPECIES;
     private static final int W = Lanes.WIDTH;
     private static final long ALL = (1L << W) - 1;
 
-    /** Keeps those of n whose value in {@code tested} is no less, or is less; returns how many there are. */
+    /** Keeps the candidates whose value in {@code tested} is at least (or below) a threshold. Returns their number. */
     int keep(int tested, float least, boolean noLess, int n) {
         long flip = noLess ? 0 : ALL;
         int kept = 0;

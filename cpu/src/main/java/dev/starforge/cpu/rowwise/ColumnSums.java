@@ -17,12 +17,14 @@ public final class ColumnSums {
 
     private ColumnSums() {}
 
-    /** Adds a stretch of a row to the sums at {@code sum}, which lie {@link #WIDTH} apart; scratch is at {@code at}. */
+    /**
+     * Adds part of a row to the sums at {@code sum}, which are {@link #WIDTH} elements apart; scratch is at {@code at}.
+     */
     interface Term {
         void add(long row, long column, int count, float[] s, int at, int sum);
     }
 
-    /** As many sums at a time as there are outputs. */
+    /** Computes one sum per output. */
     static void sum(Workers workers, long rows, long columns, View[] outputs, Term term) {
         workers.run(Workers.count(columns, WIDTH), (chunk, s, at) -> {
             long column = chunk * WIDTH;

@@ -6,7 +6,7 @@ import dev.starforge.cpu.core.Workers;
 import dev.starforge.cpu.elementwise.Elementwise;
 import dev.starforge.tensor.op.Operands.CrossEntropyGradInputs;
 
-/** Over the rows of logits, without a second matrix of their size in the forward pass. */
+/** Cross-entropy over the rows of logits. The forward pass allocates no second matrix of their size. */
 public final class CrossEntropy {
     private static final int STRIP = Scratch.STRIP;
 

@@ -13,8 +13,8 @@ import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.VectorSpecies;
 
 /**
- * (x - mean) * rstd * w + b, row by row. The variance is that of the centered row, in a second pass: the difference of
- * two large sums would lose it. Gradients of w and b are summed over the rows by columns.
+ * (x - mean) * rstd * w + b, row by row. The variance is computed from the centered row in a second pass, which avoids
+ * cancellation. Gradients of w and b are summed over the rows by columns.
  */
 public final class LayerNorm {
     private static final VectorSpecies<Float> SPECIES = Lanes.SPECIES;
@@ -93,7 +93,7 @@ public final class LayerNorm {
         }
     }
 
-    /** The normal row at {@code at}, dy * w a strip later. */
+    /** Loads the normalized row to {@code at} and dy * w to the next strip. */
     private static void load(LayerNormGradInputs<View> in, long row, long column, int count, float[] s, int at) {
         long from = row * in.x().last + column;
         in.x().load(from, count, s, at);
@@ -110,7 +110,7 @@ public final class LayerNorm {
         }
     }
 
-    /** x = rstd * (d - sum - x * dot), where x is normal. */
+    /** x = rstd * (d - sum - x * dot), with x normalized. */
     private static void backward(float[] s, int x, int d, int n, float rstd, float sum, float dot) {
         FloatVector minusDot = FloatVector.broadcast(SPECIES, -dot);
         for (int i = 0; i < n; i += W) {

@@ -72,7 +72,7 @@ public final class RmsNorm {
         }
     }
 
-    /** x * rstd at {@code at}, dy * w a strip later. */
+    /** Loads x * rstd to {@code at} and dy * w to the next strip. */
     private static void load(
             RmsNormGradInputs<View> in, float rstd, long from, long column, int count, float[] s, int at) {
         in.x().load(from, count, s, at);
@@ -82,7 +82,7 @@ public final class RmsNorm {
         Elementwise.mul(s, at + STRIP, at + 2 * STRIP, count);
     }
 
-    /** x = rstd * (d - x * mean), where x is normal. */
+    /** x = rstd * (d - x * mean), with x normalized. */
     private static void backward(float[] s, int x, int d, int n, float rstd, float mean) {
         FloatVector minusMean = FloatVector.broadcast(SPECIES, -mean);
         for (int i = 0; i < n; i += W) {

@@ -11,9 +11,9 @@ import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.VectorSpecies;
 
 /**
- * Turns pairs (i, i + R/2) of every head. Angles are float32 products, as the definition has them; all heads of a token
- * share them. The layers of a step turn by the same angles, and a sine costs as much as a whole head's turn: those of a few
- * tokens are kept until other positions or frequencies come.
+ * Rotates the pairs (i, i + R/2) of every head. Angles are float32 products, as in the definition; all heads of a token
+ * share them. All layers of a step use the same angles, and computing sines costs as much as rotating a head, so the
+ * values for a few tokens are cached until positions or frequencies change.
  */
 public final class Rope {
     private static final VectorSpecies<Float> SPECIES = Lanes.SPECIES;

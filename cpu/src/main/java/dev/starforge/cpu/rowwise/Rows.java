@@ -14,7 +14,10 @@ import java.lang.foreign.ValueLayout;
 import java.util.Arrays;
 import java.util.List;
 
-/** What moves or adds rows. Where two rows may go to one place, a chunk is some columns of all rows, in ascending order. */
+/**
+ * Copies, gathers and adds rows. If several rows can have the same destination, a chunk of work is a range of columns
+ * of all rows, in ascending order.
+ */
 public final class Rows {
     private static final int STRIP = Scratch.STRIP;
     private static final int COPY = 1 << 16;
@@ -108,7 +111,7 @@ public final class Rows {
         });
     }
 
-    /** Each row of y adds up the rows of x that name it, sorted beforehand, and is stored once. */
+    /** Sums for each row of y the rows of x with that destination, sorted beforehand, and stores it once. */
     public static void scatterAdd(Workers workers, View x, View rows, long height, View y) {
         check("ScatterAdd", rows, height);
         int count = Math.toIntExact(rows.size);
@@ -121,7 +124,7 @@ public final class Rows {
         }
         int[] order = new int[count];
         for (int n = 0; n < count; n++) {
-            order[ends[rows.index(n)]++] = n; // each begins where its row began, and moves on to where it ends
+            order[ends[rows.index(n)]++] = n; // advances from the begin of each row to its end
         }
         long width = height == 0 ? 0 : y.size / height;
         workers.rows(height, width, (row, s, at) -> {
@@ -151,7 +154,7 @@ public final class Rows {
         });
     }
 
-    /** A head at a time, the rows in their order. */
+    /** Stores one head at a time, with the rows in order. */
     public static void storeInt8(Workers workers, StoreInt8Inputs<View> in, long height) {
         check("StoreInt8", in.rows(), height);
         View scales = in.scales();

@@ -23,9 +23,9 @@ import jdk.incubator.vector.VectorOperators;
 import jdk.incubator.vector.VectorSpecies;
 
 /**
- * The next token of each row, one row to a worker. A row's candidates lie in the order of ids in three arrays, which every
- * step of the chain makes shorter: scores, ids and weights, both as floats, which hold them exactly. Nothing is sorted: what a
- * step keeps begins at a threshold, which {@link Threshold} finds among copies of ever fewer of them.
+ * Samples the next token of each row, one row per worker. The candidates of a row are in three arrays in the order of
+ * ids, and each sampler of the chain filters them: scores, ids and weights, all as floats, which represent them
+ * exactly. Nothing is sorted: each sampler keeps the candidates above a threshold found by {@link Threshold}.
  */
 public final class Sample {
     private static final VectorSpecies<Float> SPECIES = Lanes.SPECIES;
@@ -101,7 +101,7 @@ public final class Sample {
         return settings.at(row * SamplerSetting.COUNT + setting.ordinal());
     }
 
-    // Where a worker's arrays are; scores come first.
+    // Offsets of a worker's arrays; scores come first.
 
     private int ids(int at) {
         return at + padded;
@@ -111,7 +111,7 @@ public final class Sample {
         return at + 2 * padded;
     }
 
-    /** Two arrays to find a threshold in. */
+    /** Returns the offset of the two arrays for finding a threshold. */
     private int work(int at) {
         return at + 3 * padded;
     }
@@ -120,7 +120,10 @@ public final class Sample {
         return at + ARRAYS * padded;
     }
 
-    /** Logits to scores, and log(sum(exp)) of them: not finite where one is NaN or +infinity, or all are -infinity. */
+    /**
+     * Loads logits as scores and returns their log(sum(exp)): not finite if one is NaN or +infinity, or all are
+     * -infinity.
+     */
     private double load(long row, float[] s, int at) {
         logits.load(row * vocabulary, vocabulary, s, at);
         Arrays.fill(s, at + vocabulary, at + padded, Float.NEGATIVE_INFINITY);
@@ -151,7 +154,7 @@ public final class Sample {
         return setting(row, SamplerSetting.TEMPERATURE) > 0 ? draw(row, best, s, at) : first(best, s, at);
     }
 
-    /** The lowest id with this score. */
+    /** Returns the lowest id with this score. */
     private static int first(float score, float[] s, int at) {
         for (int id = 0; ; id += W) {
             VectorMask<Float> found = FloatVector.fromArray(SPECIES, s, at + id).compare(VectorOperators.EQ, score);
@@ -173,7 +176,7 @@ public final class Sample {
         }
     }
 
-    /** Most tokens were never seen, so that most vectors of uses are passed over. */
+    /** Applies penalties. Most tokens do not occur in the history, so most vectors are skipped. */
     private void penalize(long row, int slot, float[] s, int at) {
         long first = (long) slot * vocabulary;
         int whole = SPECIES.loopBound(vocabulary);
@@ -239,7 +242,7 @@ public final class Sample {
         }
     }
 
-    /** Exponentials to weights: {@link TokenWeights#fixed}. */
+    /** Converts exponentials to weights: {@link TokenWeights#fixed}. */
     private static void fix(float[] s, int weights, int n) {
         for (int i = 0; i < n; i += W) {
             FloatVector x = FloatVector.fromArray(SPECIES, s, weights + i).mul((float) TokenWeights.ONE);
@@ -249,12 +252,12 @@ public final class Sample {
         }
     }
 
-    /** Keeps the candidates whose value is no less; returns how many there are. */
+    /** Keeps the candidates whose value is at least {@code least}. Returns their number. */
     private int keep(int values, float least, int n, float[] s, int at) {
         return new Candidates(s, at, padded, 3).keep(values, least, true, n);
     }
 
-    /** Makes candidates of all scores, or of those no worse than the k-th best; what is -infinity is none. */
+    /** Makes candidates of all scores, or of those at least the k-th best. Scores of -infinity are excluded. */
     private int keepTopK(int k, float[] s, int at) {
         for (int id = 0; id < vocabulary; id++) {
             s[ids(at) + id] = id;
@@ -268,7 +271,7 @@ public final class Sample {
         return keep(at, Threshold.find(new Candidates(s, work(at), padded, 2), n, k), n, s, at);
     }
 
-    /** Of equals at the threshold the higher ids are kept. */
+    /** Top-p. Of equal values at the threshold, the higher ids are kept. */
     private int keepTopP(float tail, int n, float[] s, int at) {
         if (!(tail > 0)) {
             return n;
@@ -306,14 +309,14 @@ public final class Sample {
         return keep(work(at), least, n, s, at);
     }
 
-    /** Distances to minus {@link TokenWeights#surprise}. */
+    /** Replaces each z by minus its {@link TokenWeights#surprise}, for typical sampling. */
     private static void expectations(float[] s, int z, int n, float mean) {
         for (int i = 0; i < n; i += W) {
             FloatVector.fromArray(SPECIES, s, z + i).sub(mean).abs().neg().intoArray(s, z + i);
         }
     }
 
-    /** The ids of the highest logits, and these in the place of weights. */
+    /** Collects the ids of the highest logits, with the logits in the array of weights. */
     private void likeliest(long row, int top, float[] s, int at) {
         logits.load(row * vocabulary, vocabulary, s, at);
         int values = weights(at);

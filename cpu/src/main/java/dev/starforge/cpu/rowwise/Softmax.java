@@ -12,7 +12,7 @@ import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.VectorOperators;
 import jdk.incubator.vector.VectorSpecies;
 
-/** Row by row, a row strip by strip: a row of logits is longer than the nearest cache. */
+/** Softmax by rows, each in strips, since a row of logits does not fit into the L1 cache. */
 public final class Softmax {
     private static final VectorSpecies<Float> SPECIES = Lanes.SPECIES;
     private static final int W = Lanes.WIDTH;
@@ -85,7 +85,7 @@ public final class Softmax {
         return max == Float.NEGATIVE_INFINITY ? max : max + StrictMath.log(sumOfExp(x, row, max, s, at));
     }
 
-    /** exp(x - max) of a stretch of a row, into s[at..]. */
+    /** Writes exp(x - max) of part of a row to s[at..]. */
     static void exp(View x, long from, int count, float max, float[] s, int at) {
         x.load(from, count, s, at);
         Elementwise.affine(s, at, count, 1, -max);
@@ -113,7 +113,7 @@ public final class Softmax {
         return max;
     }
 
-    /** The largest, or NaN if there is one. The strip is padded with -infinity to whole vectors. */
+    /** Returns the maximum, or NaN if there is one. The strip is padded with -infinity to whole vectors. */
     static float max(float[] s, int x, int n, int lanes) {
         FloatVector most = FloatVector.broadcast(SPECIES, Float.NEGATIVE_INFINITY);
         for (int i = x; i < x + n; i += W) {
@@ -127,7 +127,7 @@ public final class Softmax {
         return max;
     }
 
-    /** The largest that is not NaN. The strip is padded with -infinity to whole vectors. */
+    /** Returns the maximum ignoring NaN. The strip is padded with -infinity to whole vectors. */
     private static float highest(float[] s, int x, int n, int lanes) {
         FloatVector most = FloatVector.broadcast(SPECIES, Float.NEGATIVE_INFINITY);
         for (int i = x; i < x + n; i += W) {

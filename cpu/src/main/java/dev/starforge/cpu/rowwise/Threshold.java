@@ -9,8 +9,8 @@ import jdk.incubator.vector.VectorOperators;
 import jdk.incubator.vector.VectorSpecies;
 
 /**
- * Where to cut a distribution: the value from which on tokens have so much weight, found without sorting. Weights are whole
- * numbers of at most {@link TokenWeights#ONE}; a double adds up {@link #BLOCK} of them exactly, in any order.
+ * Finds the cutoff value of a distribution at which the tokens above reach a given weight, without sorting. Weights are
+ * integers of at most {@link TokenWeights#ONE}; a double sums {@link #BLOCK} of them exactly, in any order.
  */
 final class Threshold {
     private static final VectorSpecies<Float> SPECIES = Lanes.SPECIES;
@@ -21,8 +21,8 @@ final class Threshold {
     private Threshold() {}
 
     /**
-     * The highest value such that it and those above have the weight {@code needed}; candidates are values and weights, and
-     * are lost. Cuts the range of the values in half and continues in the half that contains it.
+     * Returns the highest value at which the candidates of at least this value have the weight {@code needed}. The
+     * candidates are arrays of values and weights, which are overwritten. Bisects the range of values.
      */
     static float find(Candidates candidates, int n, long needed) {
         float[] s = candidates.s();
@@ -48,7 +48,7 @@ final class Threshold {
         return atLeast(Float.NEGATIVE_INFINITY, s, weights, weights, n);
     }
 
-    /** The weight of those whose value is no less. */
+    /** Returns the weight of the candidates whose value is at least {@code least}. */
     static long atLeast(float least, float[] s, int values, int weights, int n) {
         long sum = 0;
         for (int i = 0; i < n; i += BLOCK) {
@@ -68,7 +68,7 @@ final class Threshold {
             even = even.add(x.convertShape(VectorOperators.F2D, DOUBLES, 0));
             odd = odd.add(x.convertShape(VectorOperators.F2D, DOUBLES, 1));
         }
-        double sum = even.add(odd).reduceLanes(VectorOperators.ADD); // exact, so in whatever order
+        double sum = even.add(odd).reduceLanes(VectorOperators.ADD); // exact, so the order does not matter
         for (int i = whole; i < n; i++) {
             sum += s[values + i] >= least ? s[weights + i] : 0;
         }

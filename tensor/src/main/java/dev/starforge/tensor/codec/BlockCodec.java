@@ -2,7 +2,10 @@ package dev.starforge.tensor.codec;
 
 import java.nio.ByteBuffer;
 
-/** Turns consecutive blocks into floats and back. The buffer is little-endian, and all ranges have been checked. */
+/**
+ * Decodes consecutive blocks to floats and encodes them. The buffer is little-endian, and the caller has checked all
+ * ranges.
+ */
 interface BlockCodec {
     void decode(ByteBuffer in, int from, float[] out, int at, int blocks);
 

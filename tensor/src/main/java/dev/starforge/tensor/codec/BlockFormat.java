@@ -6,12 +6,12 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 
 /**
- * What the blocks of weights mean: the tensor types of a GGUF file, and {@link Nf4} cut into blocks. A row is cut into blocks
- * of equal size, each with its own scale: 32 weights in the older types, 256 in the K types, which add a second level of
- * scales; a plain float type is a block of one. A new type is a row here, one of {@link DType}, and its codec. Decoding
- * gives the very floats that llama.cpp computes, so the order of each multiplication is part of the format. Encoding
- * writes the bytes that llama.cpp writes without an importance matrix, but for codes under a scale of zero, which mean
- * zero whatever they are, and for MXFP4 ties, which go to even here. Blocks are little-endian whatever the buffer's order.
+ * Block formats of weights: the tensor types of GGUF files, and {@link Nf4} in blocks. A row is divided into blocks of
+ * equal size, each with its own scale: 32 weights in the older types, 256 in the K-quants, which have a second level of
+ * scales; a plain float type has blocks of one element. A new type needs a constant here, one in {@link DType}, and a
+ * codec. Decoding is bit-equal to llama.cpp, so the order of the multiplications is part of the format. Encoding writes
+ * the bytes that llama.cpp writes without an importance matrix, but for codes under a scale of zero, which mean zero
+ * whatever they are, and for MXFP4 ties, which go to even here. Blocks are little-endian whatever the buffer's order.
  */
 public enum BlockFormat {
     F32(DType.F32, 0, FloatCodec.F32, BlockScales.NONE),
@@ -44,30 +44,30 @@ public enum BlockFormat {
         this.scales = scales;
     }
 
-    /** The format of a tensor type; row numbers have none. */
+    /** Returns the format of a weight type. Throws for integer types. */
     public static BlockFormat of(DType dtype) {
         for (BlockFormat format : values()) {
             if (format.dtype == dtype) {
                 return format;
             }
         }
-        throw new TensorException(dtype + ": is no type of weights");
+        throw new TensorException(dtype + ": is not a weight type");
     }
 
-    /** The type a tensor of such blocks has. */
+    /** Returns the type of a tensor of these blocks. */
     public DType dtype() {
         return dtype;
     }
 
-    /** Whether a GGUF file can hold it. */
+    /** Returns true if GGUF has this type. */
     public boolean isInGguf() {
         return ggufId != NOT_IN_GGUF;
     }
 
-    /** The type number in a GGUF file. */
+    /** Returns the type id in GGUF files. */
     public int ggufId() {
         if (!isInGguf()) {
-            throw new TensorException(this + ": a GGUF file has no such type");
+            throw new TensorException(this + ": GGUF has no such type");
         }
         return ggufId;
     }
@@ -80,12 +80,12 @@ public enum BlockFormat {
         return dtype.blockBytes();
     }
 
-    /** Whether a weight loses bits beyond those of a float type. */
+    /** Returns true for quantized types, false for float types. */
     public boolean isQuantized() {
         return dtype.isQuantized();
     }
 
-    /** The size in bytes of this number of elements, which must fill whole blocks. */
+    /** Returns the size in bytes of {@code elements} elements, which must fill whole blocks. */
     public long bytes(long elements) {
         return dtype.bytes(elements);
     }
@@ -105,7 +105,7 @@ public enum BlockFormat {
         codec.encode(in, at, out.duplicate().order(ByteOrder.LITTLE_ENDIAN), to, count / dtype.blockElements());
     }
 
-    /** Throws if one of these blocks has a scale that is infinite or not a number. */
+    /** Throws if a block has an infinite or NaN scale. */
     public void requireFiniteScales(ByteBuffer blocks) {
         scales.requireFinite(dtype, blocks.slice().order(ByteOrder.LITTLE_ENDIAN));
     }

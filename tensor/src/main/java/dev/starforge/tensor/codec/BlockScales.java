@@ -5,11 +5,11 @@ import dev.starforge.tensor.TensorException;
 import java.nio.ByteBuffer;
 
 /**
- * Where the floating-point scales of a block are. Kernels require finite scales; a damaged file may have others.
+ * Position of the floating-point scales in a block. Kernels require finite scales; a damaged file may violate that.
  *
  * @param at the byte of the first 16-bit word that has an exponent
  * @param count number of such words
- * @param exponent the bits that are all set in a number that is not finite
+ * @param exponent the exponent bits, which are all set in an infinite or NaN value
  */
 record BlockScales(int at, int count, int exponent) {
     /** No scale that could be infinite: plain floats, and MXFP4, whose scales are exponents only. */

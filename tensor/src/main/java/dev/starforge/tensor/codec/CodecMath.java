@@ -48,7 +48,7 @@ final class CodecMath {
         return extreme;
     }
 
-    /** One over a scale, or zero when there is nothing to scale. */
+    /** Returns 1 / scale, or 0 if the scale is 0. */
     static float inverse(float scale) {
         return scale == 0 ? 0 : 1 / scale;
     }

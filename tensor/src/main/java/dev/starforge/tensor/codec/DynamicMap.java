@@ -4,8 +4,8 @@ import java.util.Arrays;
 
 /**
  * The 256 numbers of dynamic quantization (Dettmers 2015), as bitsandbytes lays them out: seven decades with ever finer
- * fractions towards 1, zero and one. The signed map serves first moments, the unsigned one second moments. A code is the
- * index into the ascending numbers; a value takes the nearest one, the lower of two equally near.
+ * fractions towards 1, zero and one. The signed map serves first moments, the unsigned one second moments. A quantized
+ * value is an index into the ascending numbers; a float is rounded to the nearest one, ties to the lower.
  */
 public final class DynamicMap {
     public static final DynamicMap SIGNED = new DynamicMap(true);
@@ -58,7 +58,7 @@ public final class DynamicMap {
         return values[code];
     }
 
-    /** The code of the number nearest to x, the lower one of two; 0 for NaN. */
+    /** Returns the index of the number nearest to x, ties to the lower; 0 for NaN. */
     public int nearest(float x) {
         int code = starts[Float.floatToRawIntBits(x) >>> 16] & 0xff;
         while (code < middles.length && x > middles[code]) {
@@ -67,7 +67,7 @@ public final class DynamicMap {
         return code;
     }
 
-    /** A copy of the ascending numbers. */
+    /** Returns a copy of the ascending numbers. */
     public float[] values() {
         return values.clone();
     }

@@ -13,7 +13,7 @@ final class E2m1 {
         return (code & 8) == 0 ? magnitude : -magnitude;
     }
 
-    /** The nearest code, ties to the even one, magnitudes above the largest to the largest; zero has no sign. */
+    /** Rounds to the nearest E2M1 value, ties to even; larger magnitudes saturate; zero has no sign. */
     static int nearest(float x) {
         float magnitude = Math.abs(x);
         int code = 0;

@@ -4,17 +4,17 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 
 /**
- * A matrix of E2M1 floats with one scale for each row and group of columns; two codes share a byte, the first in the low
- * nibble, and the last group of a row is padded with zeros. What differs between the members of the family is the scale:
+ * A matrix of E2M1 floats with one scale for each row and group of columns; two values share a byte, the first in the
+ * low nibble, and the last group of a row is padded with zeros. The variants differ in their scales:
  *
  * <ul>
- *   <li>{@code HALF}: half precision, any even group; the largest magnitude becomes 6.
- *   <li>{@code MX}: a power of two for each 32 weights (OCP MXFP4).
- *   <li>{@code NV}: an E4M3 float for each 16 weights, over one float32 for the matrix (NVFP4; the global scale divides,
- *       as compressed-tensors stores it).
+ * <li>{@code HALF}: fp16, any even group; the largest magnitude becomes 6.
+ * <li>{@code MX}: a power of two for each 32 weights (OCP MXFP4).
+ * <li>{@code NV}: an E4M3 float for each 16 weights, over one float32 for the matrix (NVFP4; the global scale divides,
+ * as compressed-tensors stores it).
  * </ul>
  *
- * <p>Codes are rounded with the scale as stored. The "FP4" of bitsandbytes is another table and not this one.
+ * <p>Values are rounded using the scale as stored. The "FP4" of bitsandbytes is a different format.
  *
  * @param codes rows x padded columns / 2
  * @param scales rows x groups, little-endian f16 or single bytes
@@ -42,7 +42,7 @@ public record Fp4Groups(
                 "Fp4Groups scales", (long) rows * ColumnGroups.count(columns, group) * scaling.bytes(), scales.length);
     }
 
-    /** With scales in half precision. */
+    /** Quantizes with fp16 scales. */
     public static Fp4Groups encode(float[] w, int rows, int columns, int group) {
         return encode(Fp4Scaling.HALF, w, rows, columns, group, 1);
     }

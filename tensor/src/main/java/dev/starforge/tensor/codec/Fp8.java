@@ -1,9 +1,9 @@
 package dev.starforge.tensor.codec;
 
 /**
- * Eight-bit floats (Micikevicius et al. 2022). E4M3 has no infinities and one NaN for each sign; E5M2 is a half with eight
- * bits less. Narrowing rounds to nearest even and saturates: what is too large becomes the largest number, because a
- * clipped weight or key does less harm than an infinite one. Only NaN becomes NaN.
+ * Eight-bit floats (Micikevicius et al. 2022). E4M3 has no infinities and one NaN for each sign; E5M2 is the upper byte
+ * of fp16. Narrowing rounds to nearest even and saturates to the largest finite value, because a clipped weight or key
+ * does less harm than an infinite one. Only NaN becomes NaN.
  */
 public enum Fp8 {
     E4M3(3, 7, 0x7e),
@@ -40,7 +40,7 @@ public enum Fp8 {
         return code < 0 ? -value : value;
     }
 
-    /** The nearest code. */
+    /** Rounds to the nearest value. */
     public byte narrow(float value) {
         float magnitude = Math.abs(value);
         int code;

@@ -10,12 +10,12 @@ import java.util.List;
 import java.util.function.Consumer;
 
 /**
- * {@link Int4Gptq} with a row for each output: four-bit codes, two to a byte with the first in the low nibble; the group of
- * each input; scales and, four bits each, zero points less one, group after group of each row. AutoGPTQ's files have the
- * same numbers transposed.
+ * {@link Int4Gptq} with one row per output. The planes are: 4-bit quantized values, two per byte, the first in the low
+ * nibble; the group of each input; the scales; and 4-bit zero points minus one, row by row. AutoGPTQ's files store the
+ * transposed layout.
  */
 public record GptqCodec(DType type) implements PlanarCodec {
-    /** The groups of a row. */
+    /** Returns the number of groups per row. */
     public int groups(int columns) {
         return switch (type) {
             case GPTQ_CHANNEL -> Math.min(1, columns);
@@ -28,7 +28,7 @@ public record GptqCodec(DType type) implements PlanarCodec {
         return 4;
     }
 
-    /** The group of each column. */
+    /** Returns the group of each column. */
     public int[] gIdx(ByteBuffer matrix, int rows, int columns) {
         int[] gIdx = new int[columns];
         MatrixCodec.plane(type, matrix, rows, columns, 1).asIntBuffer().get(gIdx);
@@ -36,10 +36,10 @@ public record GptqCodec(DType type) implements PlanarCodec {
     }
 
     /**
-     * Scales and zero points of some groups, of {@code count} rows from {@code row} on: for each group those of all rows, and so
-     * many {@code lanes} on those of the next.
+     * Decodes scales and zero points of some groups for {@code count} rows from {@code row} on, group by group; groups
+     * are {@code lanes} elements apart.
      *
-     * @param chosen the numbers of {@code n} groups
+     * @param chosen the indices of {@code n} groups
      */
     public void scales(
             ByteBuffer matrix,
@@ -91,7 +91,7 @@ public record GptqCodec(DType type) implements PlanarCodec {
         }
     }
 
-    /** Symmetric, with groups of consecutive columns, as {@link Int4Gptq#encode}. */
+    /** Quantizes symmetrically, with groups of consecutive columns, as {@link Int4Gptq#encode}. */
     @Override
     public void encode(float[] w, int rows, int columns, ByteBuffer out) {
         CodecMath.requireFinite(type, w, 0, w.length);
@@ -114,7 +114,9 @@ public record GptqCodec(DType type) implements PlanarCodec {
         }
     }
 
-    /** The planes of a projection that a file has transposed: some rows of codes at a time, then the rest. */
+    /**
+     * Transposes a projection of a file into planes, some rows of quantized values at a time, then the other planes.
+     */
     void encode(Int4Gptq file, int pieceBytes, Consumer<ByteBuffer> piece) {
         int rows = file.out();
         int columns = file.in();

@@ -4,12 +4,12 @@ import java.nio.ByteBuffer;
 
 /** A planar type whose weights are a dequantized value times the scale of a group of consecutive columns. */
 public sealed interface GroupCodec extends PlanarCodec permits Nf4DoubleCodec, Int8Codec {
-    /** Columns that share a scale. */
+    /** Returns the number of columns per scale. */
     int group();
 
     /**
-     * Scales of {@code groups} groups, from group {@code first} of its row on, of {@code count} rows from {@code row} on: for
-     * each group those of all rows, then, {@code lanes} further, those of the next.
+     * Decodes the scales of {@code groups} groups from {@code first} on for {@code count} rows from {@code row} on,
+     * group by group; groups are {@code lanes} elements apart.
      */
     void scales(
             ByteBuffer matrix,
@@ -23,7 +23,7 @@ public sealed interface GroupCodec extends PlanarCodec permits Nf4DoubleCodec, I
             int at,
             int lanes);
 
-    /** The weights of one group: its quantized values from byte {@code from} on, times its scale. */
+    /** Decodes the weights of one group: its quantized values from byte {@code from} on, times its scale. */
     void decode(ByteBuffer codes, int from, float scale, float[] out, int at);
 
     @Override

@@ -8,9 +8,9 @@ import java.util.function.Consumer;
 import java.util.stream.Stream;
 
 /**
- * Four-bit codes as AutoGPTQ (version 1) stores a projection: transposed, eight input channels to a word, low bits first;
- * scales in half precision and zero points for each group of inputs and each output, the zero points less one and eight
- * outputs to a word. {@code gIdx} names each input's group, which lets a quantizer order inputs by importance. A weight is
+ * A 4-bit projection in the layout of AutoGPTQ (version 1): transposed, eight input channels per int32, low bits first;
+ * fp16 scales and zero points for each group of inputs and each output, the zero points minus one and eight outputs to
+ * a word. {@code gIdx} names each input's group, which lets a quantizer order inputs by importance. A weight is
  * {@code scale * (code - zero)}.
  *
  * @param qweight in / 8 x out
@@ -24,7 +24,9 @@ public record Int4Gptq(int in, int out, int[] qweight, int[] qzeros, short[] sca
     public Int4Gptq {
         ColumnGroups.check("Int4Gptq", in, out, 1);
         CodecMath.require(
-                in % 8 == 0 && out % 8 == 0 && out > 0, "Int4Gptq", "in and out in eights, got " + in + " and " + out);
+                in % 8 == 0 && out % 8 == 0 && out > 0,
+                "Int4Gptq",
+                "in and out as multiples of 8, got " + in + " and " + out);
         ColumnGroups.size("Int4Gptq qweight", (long) in / 8 * out, qweight.length);
         ColumnGroups.size("Int4Gptq scales", (long) scales.length / out * out, scales.length);
         ColumnGroups.size("Int4Gptq qzeros", scales.length / 8, qzeros.length);
@@ -36,7 +38,9 @@ public record Int4Gptq(int in, int out, int[] qweight, int[] qzeros, short[] sca
         }
     }
 
-    /** Symmetric rounding of out x in weights: the zero point is 8, and the largest magnitude of a group becomes 7.5. */
+    /**
+     * Quantizes out x in weights symmetrically: the zero point is 8, and the largest magnitude of a group becomes 7.5.
+     */
     public static Int4Gptq encode(float[] w, int out, int in, int group) {
         ColumnGroups.check("Int4Gptq", out, in, group);
         ColumnGroups.size("Int4Gptq weights", (long) out * in, w.length);
@@ -64,7 +68,7 @@ public record Int4Gptq(int in, int out, int[] qweight, int[] qzeros, short[] sca
         return pack(codes, out, in, zeros, scales, gIdx);
     }
 
-    /** The scale of a group of weights that are rounded symmetrically. */
+    /** Returns the scale of a symmetrically quantized group. */
     static float scale(float[] w, int from, int count) {
         return CodecMath.roundToFp16(CodecMath.absmax(w, from, count) / 7.5f);
     }
@@ -73,7 +77,7 @@ public record Int4Gptq(int in, int out, int[] qweight, int[] qzeros, short[] sca
         return scale == 0 ? MIDDLE : CodecMath.nearest(w / scale, -8, 7) + MIDDLE;
     }
 
-    /** The type that keeps such a projection quantized: that of its number of groups; empty where its inputs are not whole ones. */
+    /** Returns the type for a projection with this number of groups; empty if the groups do not divide the inputs. */
     public static Optional<DType> type(int in, int groups) {
         if (groups == 1) {
             return Optional.of(DType.GPTQ_CHANNEL).filter(type -> in % type.blockElements() == 0);
@@ -83,16 +87,19 @@ public record Int4Gptq(int in, int out, int[] qweight, int[] qzeros, short[] sca
                 .findFirst();
     }
 
-    /** The {@link DType#planes planes} of this projection in a GPTQ type, in parts of about {@code pieceBytes} bytes. */
+    /**
+     * Passes on the {@link DType#planes planes} of this projection in a GPTQ type, in chunks of about
+     * {@code pieceBytes} bytes.
+     */
     public void planes(DType type, int pieceBytes, Consumer<ByteBuffer> piece) {
         new GptqCodec(type).encode(this, pieceBytes, piece);
     }
 
     /**
-     * What a quantizer found, packed.
+     * Packs the result of a quantizer.
      *
      * @param codes out x in, 0 to 15
-     * @param zeros groups x out, 0 to 15; 0 is stored as 15, which some readers take for 16, so 1 to 15 is safer
+     * @param zeros groups x out, 0 to 15; 0 is stored as 15, which some readers interpret as 16, so use 1 to 15
      */
     public static Int4Gptq pack(byte[] codes, int out, int in, byte[] zeros, short[] scales, int[] gIdx) {
         ColumnGroups.size("Int4Gptq codes", (long) out * in, codes.length);
@@ -110,12 +117,12 @@ public record Int4Gptq(int in, int out, int[] qweight, int[] qzeros, short[] sca
         return new Int4Gptq(in, out, qweight, qzeros, scales, gIdx);
     }
 
-    /** The code of a weight, 0 to 15. */
+    /** Returns the quantized value of a weight, 0 to 15. */
     public int code(int o, int i) {
         return qweight[i / 8 * out + o] >>> i % 8 * 4 & 15;
     }
 
-    /** The zero point of a group of an output. */
+    /** Returns the zero point of a group of an output. */
     public int zero(int group, int o) {
         int at = group * out + o;
         return (qzeros[at / 8] >>> at % 8 * 4 & 15) + 1 & 15;

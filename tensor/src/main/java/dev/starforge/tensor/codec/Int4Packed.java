@@ -5,9 +5,9 @@ import dev.starforge.tensor.ShapeException;
 import java.util.Arrays;
 
 /**
- * Four-bit codes as compressed-tensors stores them ({@code pack-quantized}): eight columns to a word, low bits first,
- * codes -8 to 7 stored plus 8, a row padded to a whole word. Zero points, if any, are packed the same way down the rows. A
- * weight is {@code (code - zero) * scale}.
+ * 4-bit weights in the layout of compressed-tensors ({@code pack-quantized}): eight columns per int32, low bits first,
+ * values -8 to 7 stored plus 8, rows padded to whole int32s. Zero points, if any, are packed the same way along the
+ * rows. A weight is {@code (code - zero) * scale}.
  *
  * @param packed {@code weight_packed}: rows x columns / 8, rounded up
  * @param scales {@code weight_scale}: rows x groups, widened from what the file holds
@@ -30,7 +30,10 @@ public record Int4Packed(int rows, int columns, int[] packed, float[] scales, in
         }
     }
 
-    /** Symmetric rounding; the largest magnitude of a group becomes 7.5, and scales are rounded to their type first. */
+    /**
+     * Quantizes symmetrically: the largest magnitude of a group becomes 7.5, and scales are rounded to their type
+     * first.
+     */
     public static Int4Packed encode(float[] w, int rows, int columns, int group, DType scaleType) {
         ColumnGroups.check("Int4Packed", rows, columns, group);
         ColumnGroups.size("Int4Packed weights", (long) rows * columns, w.length);
@@ -53,7 +56,7 @@ public record Int4Packed(int rows, int columns, int[] packed, float[] scales, in
         return new Int4Packed(rows, columns, pack(codes, rows, columns), scales, new int[0], groups);
     }
 
-    /** Codes -8 to 7 of each row, eight to a word. */
+    /** Packs the values -8 to 7 of each row, eight per int32. */
     public static int[] pack(byte[] codes, int rows, int columns) {
         ColumnGroups.size("Int4Packed codes", (long) rows * columns, codes.length);
         int words = Math.ceilDiv(columns, 8);
@@ -65,12 +68,12 @@ public record Int4Packed(int rows, int columns, int[] packed, float[] scales, in
         return packed;
     }
 
-    /** The code of a weight, -8 to 7. */
+    /** Returns the quantized value of a weight, -8 to 7. */
     public int code(int row, int column) {
         return (packed[row * Math.ceilDiv(columns, 8) + column / 8] >>> column % 8 * 4 & 15) - 8;
     }
 
-    /** The zero point of a group of a row. */
+    /** Returns the zero point of a group of a row. */
     public int zero(int row, int group) {
         int perRow = scales.length / rows;
         return zeros.length == 0 ? 0 : (zeros[row / 8 * perRow + group] >>> row % 8 * 4 & 15) - 8;

@@ -3,7 +3,7 @@ package dev.starforge.tensor.codec;
 import dev.starforge.tensor.DType;
 import java.nio.ByteBuffer;
 
-/** {@link Int8Groups} of 128 columns: codes, then scales. */
+/** {@link Int8Groups} with groups of 128 columns: quantized values, then scales. */
 final class Int8Codec implements GroupCodec {
     static final Int8Codec INSTANCE = new Int8Codec();
 

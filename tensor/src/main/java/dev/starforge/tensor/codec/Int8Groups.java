@@ -1,13 +1,12 @@
 package dev.starforge.tensor.codec;
 
 /**
- * A matrix of signed bytes with one scale for each row and group of columns: the format that training keeps frozen
- * weights in. The last group of a row is padded with zeros. The scale is the group's largest magnitude over 127; codes
- * are rounded with that scale in float32, and half precision is only how it is stored, so a decoded weight is
- * {@code code * half(scale)}. A group of zeros has scale and codes zero.
+ * An int8 matrix with one scale for each row and group of columns, used for frozen weights in training. The last group
+ * of a row is padded with zeros. The scale is the group's largest magnitude / 127. Values are rounded using the float32
+ * scale, which is then stored as fp16, so a decoded weight is {@code code * fp16(scale)}. A group of zeros has scale 0.
  *
  * @param codes rows x padded columns
- * @param scales rows x groups, in half precision
+ * @param scales rows x groups, fp16
  */
 public record Int8Groups(int rows, int columns, int group, byte[] codes, short[] scales) {
     public static final int DEFAULT_GROUP = 128;
@@ -33,7 +32,7 @@ public record Int8Groups(int rows, int columns, int group, byte[] codes, short[]
             CodecMath.require(
                     Float.isFinite(Float.float16ToFloat(scales[g])),
                     "Int8Groups",
-                    "scales that a half can hold, got " + scale + " in group " + g);
+                    "scales that fit into fp16, got " + scale + " in group " + g);
             for (int i = 0; i < count && scale > 0; i++) {
                 codes[g * group + i] = (byte) CodecMath.nearest(w[from + i] / scale, -128, 127);
             }

@@ -3,8 +3,8 @@ package dev.starforge.tensor.codec;
 import java.nio.ByteBuffer;
 
 /**
- * 256 two-bit values in 64 bytes, the order that the K-quants Q2_K, Q3_K and Q6_K share: each half of the block has 32 bytes, and
- * byte i of a half holds its elements i, i + 32, i + 64 and i + 96 from the low bits up.
+ * 256 two-bit values in 64 bytes, in the order of the K-quants Q2_K, Q3_K and Q6_K: each half of the block has 32
+ * bytes, and byte i of a half holds its elements i, i + 32, i + 64 and i + 96 from the low bits up.
  */
 final class KQuantTwoBits {
     private KQuantTwoBits() {}

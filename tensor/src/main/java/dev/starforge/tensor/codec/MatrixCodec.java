@@ -8,23 +8,23 @@ import java.nio.ByteOrder;
 import java.util.List;
 
 /**
- * What the {@link DType#planes planes} of a matrix of some weight type mean. Planar types have a codec of their own; a
- * matrix of a {@link BlockFormat} is its blocks, row after row. Buffers hold one matrix, from their position on, and are
- * little-endian whatever their order.
+ * Encodes and decodes the {@link DType#planes planes} of a matrix of a weight type. Planar types have their own codecs;
+ * a matrix of a {@link BlockFormat} is stored as its blocks, row by row. A buffer contains one matrix from its position
+ * on and is read as little-endian, whatever its byte order.
  */
 public sealed interface MatrixCodec permits MatrixCodec.Blocks, PlanarCodec {
     /** Decodes {@code count} elements of a row from {@code column} on; both are multiples of the type's block. */
     void decode(ByteBuffer matrix, int rows, int columns, int row, int column, int count, float[] out, int at);
 
-    /** Rounds each weight to the nearest code, as the format's own quantizer does; needs finite values. */
+    /** Quantizes each weight as the format's original quantizer does. Requires finite values. */
     void encode(float[] w, int rows, int columns, ByteBuffer out);
 
-    /** A whole row. */
+    /** Decodes a whole row. */
     default void decode(ByteBuffer matrix, int rows, int columns, int row, float[] out) {
         decode(matrix, rows, columns, row, 0, columns, out, 0);
     }
 
-    /** All rows. */
+    /** Decodes all rows. */
     default float[] decode(ByteBuffer matrix, int rows, int columns) {
         float[] w = new float[Math.multiplyExact(rows, columns)];
         for (int row = 0; row < rows; row++) {
@@ -42,7 +42,7 @@ public sealed interface MatrixCodec permits MatrixCodec.Blocks, PlanarCodec {
         };
     }
 
-    /** A plane of a matrix by its number, as a buffer of its own. */
+    /** Returns a plane of a matrix as a separate buffer. */
     static ByteBuffer plane(DType type, ByteBuffer matrix, int rows, int columns, int number) {
         List<Plane> planes = type.planes(rows, columns);
         long at = 0;
@@ -63,7 +63,7 @@ public sealed interface MatrixCodec permits MatrixCodec.Blocks, PlanarCodec {
                 : matrix.duplicate().order(ByteOrder.LITTLE_ENDIAN);
     }
 
-    /** Rows that stand alone. */
+    /** A matrix whose rows are independent sequences of blocks. */
     record Blocks(BlockFormat format) implements MatrixCodec {
         @Override
         public void decode(

@@ -3,8 +3,9 @@ package dev.starforge.tensor.codec;
 import java.nio.ByteBuffer;
 
 /**
- * MXFP4 as GGUF stores it: an exponent byte and 16 bytes whose low nibbles are the first half of the block and high
- * nibbles the second. Twice a code is a whole number, so minus zero decodes to zero. {@link Fp4Groups} keeps the same numbers in neighbouring nibbles, as safetensors files do.
+ * MXFP4 in the layout of GGUF: an exponent byte and 16 bytes whose low nibbles are the first half of the block and high
+ * nibbles the second. Decoding uses integers (twice the value), so minus zero decodes to zero. {@link Fp4Groups} stores
+ * consecutive values in one byte, as safetensors files do.
  */
 record Mxfp4Codec() implements BlockCodec {
     private static final int HALF = 16;

@@ -3,13 +3,12 @@ package dev.starforge.tensor.codec;
 import java.util.Arrays;
 
 /**
- * Four-bit quantiles of the normal distribution (Dettmers et al. 2023), as bitsandbytes lays them out: blocks run over
- * the flattened tensor, each with its largest magnitude; two codes share a byte, the first in the high nibble. With
- * double quantization the magnitudes are themselves coded: less their mean, in blocks of 256, to one byte of a map that is
- * finer near zero.
+ * 4-bit NormalFloat (Dettmers et al. 2023) in the layout of bitsandbytes: blocks of the flattened tensor, each with its
+ * absmax; two values share a byte, the first in the high nibble. With double quantization, the absmax values minus
+ * their mean are quantized in blocks of 256 to one byte, with a map that is finer near zero.
  *
  * @param size weights in the tensor
- * @param block weights that share a magnitude
+ * @param block weights per absmax value
  * @param codes {@code size / 2} bytes, rounded up
  */
 public record Nf4(int size, int block, byte[] codes, Absmax absmax) {
@@ -36,15 +35,17 @@ public record Nf4(int size, int block, byte[] codes, Absmax absmax) {
     };
     private static final float[] DYNAMIC_MAP = dynamicMapOf();
 
-    /** Cells of the range from -1 to 1: so narrow that none has two of the bounds between codes. */
+    /**
+     * Number of cells of the range -1 to 1, narrow enough that a cell contains at most one bound between two values.
+     */
     private static final int CELLS = 64;
 
-    /** Where one code ends and the next begins; and the first code that a cell may have. */
+    /** The bounds between consecutive values. */
     private static final float[] BOUNDS = bounds();
 
     private static final byte[] FIRST = first();
 
-    /** The largest magnitude of each block, plain or coded. */
+    /** The absmax of each block, as float32 or quantized. */
     public sealed interface Absmax {
         int blocks();
 
@@ -63,11 +64,11 @@ public record Nf4(int size, int block, byte[] codes, Absmax absmax) {
         }
 
         /**
-         * Coded magnitudes.
+         * Quantized absmax values (double quantization).
          *
          * @param map the 256 values of the code book
          * @param absmax the scale of each block of {@code block} values
-         * @param offset what is added to all
+         * @param offset added to all values
          */
         record Nested(byte[] codes, float[] map, float[] absmax, int block, float offset) implements Absmax {
             public Nested {
@@ -94,17 +95,19 @@ public record Nf4(int size, int block, byte[] codes, Absmax absmax) {
         ColumnGroups.size("Nf4 absmax", Math.ceilDiv(size, block), absmax.blocks());
     }
 
-    /** The sixteen values. */
+    /** Returns the 16 values. */
     public static float[] codes16() {
         return CODES.clone();
     }
 
-    /** The 256 values that coded magnitudes take: signed, with a fraction that loses a bit for each decade down. */
+    /**
+     * Returns the 256 values of the map for quantized absmax values: signed, with one bit of precision less per decade.
+     */
     public static float[] dynamicMap() {
         return DYNAMIC_MAP.clone();
     }
 
-    /** With float32 magnitudes. */
+    /** Quantizes with float32 absmax values. */
     public static Nf4 encode(float[] w, int block) {
         CodecMath.require(block > 0, "Nf4", "a block above 0, got " + block);
         CodecMath.requireFinite("Nf4", w, 0, w.length);
@@ -125,13 +128,13 @@ public record Nf4(int size, int block, byte[] codes, Absmax absmax) {
         return new Nf4(w.length, block, codes, new Absmax.Plain(absmax));
     }
 
-    /** With coded magnitudes: 4.127 bits a weight in blocks of 64. */
+    /** Quantizes with double quantization: 4.127 bits per weight in blocks of 64. */
     public static Nf4 encodeDouble(float[] w, int block) {
         Nf4 plain = encode(w, block);
         return new Nf4(w.length, block, plain.codes, nest(((Absmax.Plain) plain.absmax).values()));
     }
 
-    /** The largest magnitude of each block of {@link #DEFAULT_BLOCK} of the first {@code count} weights, to {@code out}. */
+    /** Writes the absmax of each block of {@link #DEFAULT_BLOCK} of the first {@code count} weights to {@code out}. */
     public static void magnitudes(float[] w, int count, float[] out, int at) {
         CodecMath.requireFinite("Nf4", w, 0, count);
         for (int from = 0; from < count; from += DEFAULT_BLOCK) {
@@ -139,7 +142,7 @@ public record Nf4(int size, int block, byte[] codes, Absmax absmax) {
         }
     }
 
-    /** What all magnitudes of one tensor become when they are themselves coded. */
+    /** Returns the absmax values of a tensor after double quantization and dequantization. */
     public static float[] doubled(float[] magnitudes) {
         Absmax.Nested nested = nest(magnitudes);
         float[] decoded = new float[magnitudes.length];
@@ -149,7 +152,7 @@ public record Nf4(int size, int block, byte[] codes, Absmax absmax) {
         return decoded;
     }
 
-    /** The magnitudes of one tensor, coded. */
+    /** Quantizes the absmax values of a tensor. */
     public static Absmax.Nested nest(float[] values) {
         double sum = 0;
         for (float value : values) {
@@ -189,12 +192,12 @@ public record Nf4(int size, int block, byte[] codes, Absmax absmax) {
         }
     }
 
-    /** The value of one of the sixteen codes. */
+    /** Returns the float of a 4-bit value. */
     static float value(int code) {
         return CODES[code];
     }
 
-    /** The code nearest to a number from -1 to 1, ties to the lower; without a branch to guess wrong. */
+    /** Rounds a number from -1 to 1 to the nearest 4-bit value, ties to the lower; branch-free. */
     static int code(float x) {
         int first = FIRST[Math.clamp((int) ((x + 1) * (CELLS / 2)), 0, CELLS)];
         return first + (x > BOUNDS[first] ? 1 : 0);
@@ -209,7 +212,10 @@ public record Nf4(int size, int block, byte[] codes, Absmax absmax) {
         return bounds;
     }
 
-    /** Cells are taken a little wider, for the sum that finds one is rounded. */
+    /**
+     * Computes the first value of each cell. Cells are slightly enlarged because the cell index is computed with
+     * rounding.
+     */
     private static byte[] first() {
         byte[] first = new byte[CELLS + 1];
         for (int cell = 0; cell <= CELLS; cell++) {
@@ -220,7 +226,7 @@ public record Nf4(int size, int block, byte[] codes, Absmax absmax) {
         return first;
     }
 
-    /** The nearest of ascending values, ties to the lower. */
+    /** Returns the index of the nearest of ascending values, ties to the lower. */
     private static int nearest(float[] values, float x) {
         int low = 0;
         int high = values.length - 1;
@@ -236,9 +242,9 @@ public record Nf4(int size, int block, byte[] codes, Absmax absmax) {
     }
 
     /**
-     * Seven decades; decade i has 2^i equal steps from 0.1 to 1, each stood for by its middle, in both signs; and 0 and 1.
-     * The steps are laid out from both ends to the middle in float32 with fused multiply-adds, as
-     * torch.linspace does on any CPU that has them.
+     * Seven decades; decade i has 2^i equal steps from 0.1 to 1, each represented by its middle, in both signs; and 0
+     * and 1. The steps are computed from both ends to the middle in float32 with fused multiply-adds, as torch.linspace
+     * does.
      */
     private static float[] dynamicMapOf() {
         float[] map = new float[256];

@@ -3,8 +3,8 @@ package dev.starforge.tensor.codec;
 import java.nio.ByteBuffer;
 
 /**
- * {@link Nf4} in blocks that stand alone: a float32 magnitude, then the codes of 64 weights, two to a byte, the first in
- * the high nibble. The numbers are those of bitsandbytes without double quantization.
+ * {@link Nf4} in independent blocks: a float32 absmax, then the quantized values of 64 weights, two per byte, the first
+ * in the high nibble. The values equal those of bitsandbytes without double quantization.
  */
 final class Nf4Codec implements BlockCodec {
     private static final int SIZE = Nf4.DEFAULT_BLOCK;

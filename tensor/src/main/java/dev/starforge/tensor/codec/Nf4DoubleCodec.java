@@ -4,8 +4,8 @@ import dev.starforge.tensor.DType;
 import java.nio.ByteBuffer;
 
 /**
- * {@link Nf4} with double quantization and the block sizes and map of bitsandbytes: codes as there, then the magnitudes of
- * each 256 magnitudes, the mean of all, and the codes of the magnitudes.
+ * {@link Nf4} with double quantization and the block sizes and map of bitsandbytes. The planes are: quantized values,
+ * the absmax of each 256 absmax values, their mean, and the quantized absmax values.
  */
 final class Nf4DoubleCodec implements GroupCodec {
     static final Nf4DoubleCodec INSTANCE = new Nf4DoubleCodec();

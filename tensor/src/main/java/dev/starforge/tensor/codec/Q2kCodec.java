@@ -5,7 +5,7 @@ import java.nio.ByteBuffer;
 /**
  * Q2_K: 256 weights in sixteen sub-blocks of 16, each with a four-bit scale (low nibble) and offset (high nibble) in
  * units of the block's d and m; a weight is {@code (d * scale) * q - (m * offset)}. A block is sixteen bytes of scales,
- * 64 bytes of codes ({@link KQuantTwoBits}), d and m.
+ * 64 bytes of quantized values ({@link KQuantTwoBits}), d and m.
  */
 record Q2kCodec() implements BlockCodec {
     private static final int SUB = 16;
