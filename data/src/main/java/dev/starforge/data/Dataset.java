@@ -62,10 +62,10 @@ public final class Dataset implements AutoCloseable {
             throw new DatasetException(
                     folder,
                     Files.isRegularFile(folder)
-                            ? "is a file, expected the folder that `starforge dataset` makes (a file of texts is given"
+                            ? "is a file, expected a folder written by `starforge dataset` (pass a JSON Lines file"
                                     + " as data.train)"
                             : "is not a dataset: it has no " + MANIFEST
-                                    + "; `starforge dataset --repo PATH --out DIR` makes one");
+                                    + "; create one with `starforge dataset --repo PATH --out DIR`");
         }
         JsonNode manifest;
         try {
@@ -92,7 +92,7 @@ public final class Dataset implements AutoCloseable {
         if (!actual.equals(expected)) {
             shard.close();
             throw new DatasetException(
-                    file, "is not the file of the manifest: expected SHA-256 " + expected + ", got " + actual);
+                    file, "does not match the manifest: expected SHA-256 " + expected + ", got " + actual);
         }
         int documents =
                 generation.path("splits").path(split.label()).path("documents").asInt(-1);

@@ -362,8 +362,8 @@ public final class JsonDocuments {
                 throw new DatasetException(
                         file,
                         place + "[" + i
-                                + "]: the chat template writes what came before an answer differently after it, so "
-                                + "there is no telling which tokens are the answer's");
+                                + "]: the chat template changes earlier messages when an answer is added, so the tokens of the "
+                                + "answer cannot be determined");
             }
             int from = common(ids, tokenizer.encode(asked, false));
             int to = whole.length() == answered.length() ? ids.length : common(ids, tokenizer.encode(answered, false));

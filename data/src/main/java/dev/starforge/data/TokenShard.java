@@ -74,7 +74,7 @@ public final class TokenShard implements TokenDocuments {
                 || size != checksums + 4 * ((checksums - HEADER + CHECKED - 1) / CHECKED)) {
             throw damaged(
                     size,
-                    "is cut off or has something behind its end: " + documents + " documents, table at " + table
+                    "is truncated or has extra bytes at the end: " + documents + " documents, table at " + table
                             + ", checksums at " + checksums + ", but the file has " + size + " bytes");
         }
         for (long from = HEADER; from < checksums; from += CHECKED) {
@@ -108,7 +108,8 @@ public final class TokenShard implements TokenDocuments {
             long length = bytes.get(INT, lengths() + 4L * document);
             long begin = begin(document);
             if (length < 0 || begin != expected || begin + bodyLength(length) > begin(document + 1)) {
-                throw damaged(table + 8L * document, "document " + document + " is not where the table says");
+                throw damaged(
+                        table + 8L * document, "document " + document + " does not begin at the offset in the table");
             }
             expected = begin(document + 1);
             sum += length;
@@ -217,7 +218,7 @@ public final class TokenShard implements TokenDocuments {
         String next() {
             long length = at + 4 <= end ? bytes.get(INT, at) : -1;
             if (length < 0 || at + 4 + length > end) {
-                throw damaged(at, "a text of " + length + " bytes, but the document ends at " + end);
+                throw damaged(at, "a string of " + length + " bytes, but the document ends at " + end);
             }
             byte[] text = bytes.asSlice(at + 4, length).toArray(ValueLayout.JAVA_BYTE);
             at += 4 + length;

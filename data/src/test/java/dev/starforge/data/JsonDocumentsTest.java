@@ -158,7 +158,7 @@ final class JsonDocumentsTest {
                 "{{ messages | length }}{% for m in messages %}{{ m.content }}{% endfor %}",
                 Map.of());
         assertThatThrownBy(() -> JsonDocuments.lines(file, tokenizer, () -> counting))
-                .hasMessageContaining("line 1: messages[1]: the chat template writes what came before");
+                .hasMessageContaining("line 1: messages[1]: the chat template changes earlier messages");
         ChatTemplate refusing =
                 ChatTemplate.parse(Path.of("model"), "{{ raise_exception('only one turn') }}", Map.of());
         assertThatThrownBy(() -> JsonDocuments.lines(file, tokenizer, () -> refusing))

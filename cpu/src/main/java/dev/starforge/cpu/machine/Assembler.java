@@ -11,24 +11,23 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Writes x86-64 machine code: the vector instructions of {@link Instruction} at one width, and the few of general registers
- * that loops need. Vector registers are their numbers; constants lie behind the code, in the order they are first asked for.
- * Every encoding is held against a disassembler's reading of it by a test.
+ * Assembles x86-64 machine code: the vector instructions of {@link Instruction} at one width, and the scalar
+ * instructions that loops need. Vector registers are given by number; constants follow the code in the order of first
+ * use. A test compares every encoding with a disassembler.
  */
 final class Assembler {
-    private static final int STORE = 0x7f; // VMOVDQU the other way
+    private static final int STORE = 0x7f; // opcode of VMOVDQU to memory
     private static final int ALIGNMENT = 64;
 
     final Width width;
     private final ByteArrayOutputStream code = new ByteArrayOutputStream();
-    private final Map<List<Integer>, Integer> constants =
-            new LinkedHashMap<>(); // vectors, and where they are behind the code
+    private final Map<List<Integer>, Integer> constants = new LinkedHashMap<>(); // vectors and their indices
     private final List<ConstantFixup> patches = new ArrayList<>();
 
-    /** A distance that is known at the end: of the constant from what follows the instruction. */
+    /** A RIP-relative displacement to a constant, resolved at the end: relative to the end of the instruction. */
     private record ConstantFixup(int at, int next, int constant) {}
 
-    /** An operand in memory; at a constant, {@code disp} is its place among them. */
+    /** A memory operand. For a constant, {@code disp} is its index. */
     record Mem(Register base, int disp) {}
 
     Assembler(Width width) {
@@ -39,7 +38,7 @@ final class Assembler {
         return new Mem(base, disp);
     }
 
-    /** A vector that repeats these ints. */
+    /** Returns a constant vector that repeats these ints. */
     Mem constant(int... ints) {
         List<Integer> vector = new ArrayList<>();
         for (int i = 0; i < width.bytes / Integer.BYTES; i++) {
@@ -52,7 +51,7 @@ final class Assembler {
         return constant(Float.floatToRawIntBits(value));
     }
 
-    /** Code and constants, as they are to lie at a multiple of 64. */
+    /** Returns code and constants, to be placed at a multiple of 64 bytes. */
     byte[] assemble() {
         int from = (code.size() + ALIGNMENT - 1) & -ALIGNMENT;
         ByteBuffer out =
@@ -92,7 +91,7 @@ final class Assembler {
         memory(op, op.opcode, to, a, 0, b, 0);
     }
 
-    /** Where a bit of the mask is set; elsewhere {@code to} stays. */
+    /** Merge-masking: lanes with a zero mask bit keep the value of {@code to}. */
     void masked(Instruction op, int mask, int to, int a, Mem b) {
         memory(op, op.opcode, to, a, mask, b, 0);
     }
@@ -127,7 +126,7 @@ final class Assembler {
         address(reg, mem, width == Width.ZMM ? op.bytes(width) : 1, immediates);
     }
 
-    /** VEX in three bytes, or EVEX in four; what both invert is inverted here. */
+    /** Emits a 3-byte VEX or a 4-byte EVEX prefix, including the inverted fields. */
     private void prefix(Instruction op, int reg, int vvvv, int b, int x, int mask) {
         int rxb = (~reg >> 3 & 1) << 7 | (~x & 1) << 6 | (~b & 1) << 5;
         if (width == Width.ZMM) {
@@ -138,7 +137,10 @@ final class Assembler {
         }
     }
 
-    /** ModRM and displacement; EVEX counts a short one in units of its operand. None of our bases needs a SIB byte. */
+    /**
+     * Emits ModRM and displacement; EVEX scales an 8-bit displacement by the operand size. No base register used here
+     * needs a SIB byte.
+     */
     private void address(int reg, Mem mem, int unit, int immediates) {
         int fields = (reg & 7) << 3 | mem.base.number & 7;
         if (mem.base == Register.RIP) {
@@ -185,7 +187,7 @@ final class Assembler {
         dword(loop - (code.size() + Integer.BYTES));
     }
 
-    /** Where the next instruction will be, for {@link #repeat}. */
+    /** Returns the position of the next instruction, for {@link #repeat}. */
     int here() {
         return code.size();
     }

@@ -6,7 +6,7 @@ import static dev.starforge.cpu.machine.Instruction.VPMADDUBSW;
 import static dev.starforge.cpu.machine.Instruction.VPMADDWD;
 import static dev.starforge.cpu.machine.Register.RDI;
 
-/** Products of bytes with nothing else around them: the peak that prompts are measured against. */
+/** A loop of int8 dot products only: the peak throughput for the prefill benchmark. */
 public final class BytePeak {
     private static final int CHAINS = 10;
 
@@ -46,7 +46,7 @@ public final class BytePeak {
         kernel.call(iterations, 0, 0, 0, 0, 0);
     }
 
-    /** Multiplications and additions in this number of iterations. */
+    /** Returns the number of multiplications and additions in {@code iterations} iterations. */
     public long operations(int iterations) {
         return 2L * iterations * CHAINS * width.bytes;
     }

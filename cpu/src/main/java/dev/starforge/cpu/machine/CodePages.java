@@ -13,9 +13,9 @@ import java.lang.foreign.MemorySegment;
 import java.lang.invoke.MethodHandle;
 
 /**
- * Linux's memory for code, and for weights, from the C library. A page of code is first writable, then executable, and never
- * both: memory that can be written cannot be executed. A system may forbid either step (SELinux, seccomp, systemd's
- * {@code MemoryDenyWriteExecute}), and says so here.
+ * Allocates memory for code and tensors with mmap on Linux. Code pages are first writable, then executable, never both
+ * (W^X). The system may forbid either step (SELinux, seccomp, systemd's {@code MemoryDenyWriteExecute}); the exception
+ * then names it.
  */
 final class CodePages {
     private static final int PROT_READ = 1;
@@ -55,26 +55,26 @@ final class CodePages {
         return linker.downcallHandle(linker.defaultLookup().findOrThrow(name), type);
     }
 
-    /** Pages that hold {@code code} and can only be read and run. */
+    /** Returns read-only executable pages with {@code code}. */
     MemorySegment executable(byte[] code) {
         long bytes = (code.length + PAGE - 1) & -PAGE;
         MemorySegment pages = mmap(bytes);
         if (pages.address() == FAILED) {
-            throw new DeviceException("machine code: mmap: the system has no " + bytes + " bytes for code");
+            throw new DeviceException("machine code: mmap: cannot allocate " + bytes + " bytes for code");
         }
         MemorySegment.copy(code, 0, pages, JAVA_BYTE, 0, code.length);
         if (mprotect(pages, PROT_READ | PROT_EXEC) != 0) {
             release(pages);
-            throw new DeviceException("machine code: mprotect: the system lets no memory become executable");
+            throw new DeviceException("machine code: mprotect: the system does not allow executable memory");
         }
         return pages;
     }
 
     /**
-     * Zeros for tensors, in huge pages where the system has some: then one entry of the TLB serves 2 MB of a matrix, and a
-     * single token reads it a quarter faster. The zeros are not written, as Java would do.
+     * Returns zeroed memory for tensors, in huge pages if available: a TLB entry then covers 2 MB of a matrix, and
+     * decoding reads it 25% faster. Unlike with Java's allocation, the zeros are not written.
      *
-     * @throws OutOfMemoryError as Java does
+     * @throws OutOfMemoryError if the system has not enough memory
      */
     MemorySegment data(Arena arena, long bytes) {
         if (bytes < HUGE_PAGE) {
@@ -82,7 +82,7 @@ final class CodePages {
         }
         MemorySegment pages = mmap(bytes + HUGE_PAGE);
         if (pages.address() == FAILED) {
-            throw new OutOfMemoryError("mmap: the system has no " + bytes + " bytes");
+            throw new OutOfMemoryError("mmap: cannot allocate " + bytes + " bytes");
         }
         MemorySegment all = pages.reinterpret(arena, this::release);
         MemorySegment aligned = all.asSlice(-all.address() & HUGE_PAGE - 1, bytes);
@@ -90,7 +90,7 @@ final class CodePages {
         return aligned;
     }
 
-    /** {@code int madvise(void *addr, size_t length, int advice)}; advice that is not taken does no harm. */
+    /** {@code int madvise(void *addr, size_t length, int advice)}; failures are ignored. */
     private void madvise(MemorySegment pages) {
         try {
             int _ = (int) madvise.invokeExact(pages, pages.byteSize(), MADV_HUGEPAGE);

@@ -11,7 +11,7 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /**
- * What the CPU can do, by the names of Linux: /proc/cpuinfo lists an instruction set only where the kernel also saves its
+ * CPU feature flags as named by Linux: /proc/cpuinfo lists an instruction set only if the kernel also saves its
  * registers, which {@code cpuid} alone does not say.
  */
 record CpuFeatures(Set<String> flags) {
@@ -20,7 +20,7 @@ record CpuFeatures(Set<String> flags) {
     private static final String BF16 = "avx512_bf16";
     private static final Set<String> AVX2 = Set.of("avx2", "fma", "f16c");
 
-    /** Whatever is asked for here, in the order of the alphabet. */
+    /** All flags that this class checks, in alphabetical order. */
     static final Set<String> ASKED =
             Stream.of(AVX512, Set.of(BF16), AVX2).flatMap(Set::stream).collect(Collectors.toCollection(TreeSet::new));
 
@@ -28,7 +28,7 @@ record CpuFeatures(Set<String> flags) {
         flags = Set.copyOf(flags);
     }
 
-    /** Those of this machine; none where Linux does not tell. */
+    /** Returns the flags of this machine; empty if /proc/cpuinfo is not available. */
     static CpuFeatures ofMachine() {
         try (Stream<String> lines = Files.lines(CPUS, StandardCharsets.UTF_8)) {
             return new CpuFeatures(lines.filter(line -> line.startsWith("flags"))
@@ -50,7 +50,7 @@ record CpuFeatures(Set<String> flags) {
         return flags.containsAll(AVX512);
     }
 
-    /** Products of pairs of bf16. */
+    /** Returns true if the CPU has dot products of bf16 pairs. */
     boolean bf16() {
         return avx512() && flags.contains(BF16);
     }

@@ -17,29 +17,30 @@ import static dev.starforge.cpu.machine.Register.RSI;
 import dev.starforge.tensor.DType;
 
 /**
- * Rows of a float type as they lie in their file times one token, in the order of {@code MatMul}: k in blocks, of each block
- * sixteen chains of terms, products of floats or pairs of those of bf16, which are the lanes of a vector, or of two of AVX2's. Memory is to be one stream that goes forward, which the
- * machine sees coming: row after row, block after block; that a chain waits for its last sum is no matter, since the next block
- * does not. An x that is too long to stay in the first level cache is instead read once for several rows, each then a stream that
- * is long enough for itself.
+ * Matrix-vector product of rows of a float type in their file layout, in the summation order of {@code MatMul}: k in
+ * blocks, each with sixteen chains of terms, which are the lanes of one AVX-512 vector or two AVX2 vectors. A term is a
+ * product of floats or of bf16 pairs. Memory is read as one forward stream, row by row and block by block, which the
+ * hardware prefetcher follows. The latency of a chain does not matter, since the next block is independent. If x does
+ * not fit into the L1 cache, several rows are processed together, so that x is read once for them; each row is then a
+ * stream of its own.
  */
 final class DotKernel {
     private static final int CHAINS = 16;
 
-    /** Bytes of the chains of a block. */
+    /** Bytes of the chains of one block. */
     static final int LANE_BYTES = CHAINS * Float.BYTES;
 
-    /** Bytes of x that stay in the first level cache beside what streams through it. */
+    /** Bytes of x that stay in the L1 cache beside the streamed rows. */
     private static final int L1_X_BYTES = 16 << 10;
 
     private final Assembler a;
     private final DType type;
     private final boolean pairs;
-    private final int bytes; // of a term
-    private final int vectors; // that the chains take
+    private final int bytes; // per term
+    private final int vectors; // of the chains
     private final int k;
     private final int depth;
-    private final int rows; // together
+    private final int rows; // processed together
 
     private DotKernel(Width width, DType type, boolean pairs, int k, int depth, int rows) {
         a = new Assembler(width);
@@ -52,15 +53,17 @@ final class DotKernel {
         vectors = LANE_BYTES / width.bytes;
     }
 
-    /** How many rows meet an x of k terms together; a quarter of the registers are their sums. */
+    /**
+     * Returns the number of rows to process together for an x of k terms; their sums take a quarter of the registers.
+     */
     static int together(Width width, int k) {
         return k * Float.BYTES <= L1_X_BYTES ? 1 : width.registers / 4 * width.bytes / LANE_BYTES;
     }
 
     /**
-     * @param type of the rows; x has floats, or, of {@code pairs}, both have bf16
-     * @param k terms, a multiple of 16, in blocks of {@code depth}, which is one, too
-     * @param rows that are taken together
+     * @param type type of the rows; x is float32, or bf16 with {@code pairs}
+     * @param k number of terms, in blocks of {@code depth}; both are multiples of 16
+     * @param rows rows processed together
      * @return a function of (rows, x, chains of each block of each row, count of rows / {@code rows})
      */
     static byte[] assemble(Width width, DType type, boolean pairs, int k, int depth, int rows) {
@@ -88,7 +91,7 @@ final class DotKernel {
         a.ret();
     }
 
-    /** Of all chains of a row. */
+    /** Returns the bytes of all chains of a row. */
     private int chainBytes() {
         return (k + depth - 1) / depth * LANE_BYTES;
     }
@@ -129,7 +132,7 @@ final class DotKernel {
                 a.op(VPMOVZXWD, to, from);
                 a.shift(VPSLLD, to, to, 16);
             }
-            default -> throw new IllegalArgumentException("dot: " + type + " is no float type");
+            default -> throw new IllegalArgumentException("dot: " + type + " is not a float type");
         }
     }
 }

@@ -2,7 +2,7 @@ package dev.starforge.cpu.machine;
 
 import java.lang.foreign.MemorySegment;
 
-/** A kernel of {@link DotKernel}, behind checks of everything that it reads and writes. */
+/** Calls a kernel of {@link DotKernel} after checking the bounds of all memory accesses. */
 public final class DotProduct {
     private final MachineKernel several;
     private final int together;
@@ -20,7 +20,7 @@ public final class DotProduct {
         this.chainBytes = chainBytes;
     }
 
-    /** The chains of {@code rows} rows at {@code wAt} with the x at {@code xAt}. */
+    /** Computes the chains of {@code rows} rows at {@code wAt} with the x at {@code xAt}. */
     public void run(
             MemorySegment w, long wAt, int rows, MemorySegment x, long xAt, MemorySegment chains, long chainsAt) {
         if (rows <= 0) {

@@ -9,8 +9,8 @@ import static dev.starforge.cpu.machine.Instruction.OperandForm.TWO;
 import java.util.Locale;
 
 /**
- * The vector instructions that kernels are made of, each a line of Intel's manual: prefix, opcode map, opcode. VEX (256 bits)
- * and EVEX (512 bits) agree in all three, so one line serves both widths where both have it.
+ * The vector instructions of the kernels, with prefix, opcode map and opcode as in Intel's manual. They are equal for
+ * VEX (256 bits) and EVEX (512 bits), so one constant serves both widths.
  */
 enum Instruction {
     VMOVDQU(TWO, 0xf3, 1, 0x6f, 1, "vmovdqu32"),
@@ -35,17 +35,20 @@ enum Instruction {
     VPSLLD(SHIFT, 0x66, 1, 0x72, 6),
     VPSRLD(SHIFT, 0x66, 1, 0x72, 2),
     VPSRAD(SHIFT, 0x66, 1, 0x72, 4),
-    /** Of 256 bits alone. */
+    /** 256 bits only. */
     VPSIGNB(THREE, 0x66, 2, 0x08, 1),
     VPCMPEQB(THREE, 0x66, 1, 0x74, 1),
     VBLENDVPS(BLEND, 0x66, 3, 0x4a, 1),
-    /** Of 512 bits alone. */
+    /** 512 bits only. */
     VPDPBUSD(THREE, 0x66, 2, 0x50, 1),
     VDPBF16PS(THREE, 0xf3, 2, 0x52, 1),
     VPTERNLOGD(BLEND, 0x66, 3, 0x25, 1),
     VPTESTMB(MASK, 0x66, 2, 0x26, 1);
 
-    /** Operands: a destination and a source; a second source; a source and a count; two sources and a byte; a mask of two. */
+    /**
+     * Operand forms: a destination and a source; a second source; a source and a count; two sources and an immediate; a
+     * mask as destination.
+     */
     enum OperandForm {
         TWO,
         THREE,
@@ -59,7 +62,10 @@ enum Instruction {
     final int map;
     final int opcode;
 
-    /** Of a shift the digit that its opcode is completed with; else what part of a vector an operand in memory is: 0 for an int. */
+    /**
+     * For a shift, the opcode extension in ModRM; otherwise the fraction of a vector that a memory operand has: 0 for
+     * an int.
+     */
     final int detail;
 
     private final String wide;
@@ -77,12 +83,12 @@ enum Instruction {
         this.wide = wide;
     }
 
-    /** As a disassembler writes it. */
+    /** Returns the mnemonic as printed by a disassembler. */
     String mnemonic(Width width) {
         return width == Width.ZMM && !wide.isEmpty() ? wide : name().toLowerCase(Locale.ROOT);
     }
 
-    /** The prefix as two bits of VEX and EVEX. */
+    /** Returns the two-bit prefix field of VEX and EVEX. */
     int prefixBits() {
         return switch (prefix) {
             case 0x66 -> 1;
@@ -91,7 +97,7 @@ enum Instruction {
         };
     }
 
-    /** Bytes of an operand in memory. */
+    /** Returns the size of a memory operand in bytes. */
     int bytes(Width width) {
         return detail == 0 ? Integer.BYTES : width.bytes / detail;
     }

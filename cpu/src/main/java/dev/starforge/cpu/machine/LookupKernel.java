@@ -21,14 +21,15 @@ import static dev.starforge.cpu.machine.Register.RSI;
 import dev.starforge.tensor.codec.Nf4;
 
 /**
- * Activations in float32 times a panel of NF4: a code is the place of its value in a table that one register holds, or two of
- * AVX2's. A block is one chain of fused multiply-adds of its values, which is then multiplied by the scale; the rest is as in {@link
- * PanelKernel}, whose arguments and registers it has. Activations of a tile lie token by token for each k.
+ * Matmul of float32 activations with a panel of NF4: a 4-bit value is an index into a lookup table in one AVX-512
+ * register or two AVX2 registers. A block is one chain of fused multiply-adds, which is then multiplied by the scale.
+ * Arguments and registers are those of {@link PanelKernel}. The activations of a tile are stored token by token for
+ * each k.
  */
 final class LookupKernel {
     private static final int PANEL = 128;
     private static final int HALF = 64;
-    private static final int IN_INT = 8; // codes
+    private static final int IN_INT = 8; // 4-bit values
     private static final float[] VALUES = Nf4.codes16();
 
     private final Assembler a;
@@ -84,7 +85,7 @@ final class LookupKernel {
         a.ret();
     }
 
-    /** Sixteen values from one on, or the eight that half a register holds. */
+    /** Returns the table of sixteen values, or of eight from {@code from} on for AVX2. */
     private Assembler.Mem table(int from) {
         int[] bits = new int[wide ? 16 : 8];
         for (int i = 0; i < bits.length; i++) {
@@ -116,7 +117,7 @@ final class LookupKernel {
         }
     }
 
-    /** Floats whose low words and high words lie apart, to R8. */
+    /** Writes scales, whose low and high 16-bit words are stored separately, as floats to R8. */
     private void scales() {
         if (format.planar()) {
             return;
@@ -136,7 +137,7 @@ final class LookupKernel {
         a.store(at(R8, HALF), joined);
     }
 
-    /** Eight codes of each row. */
+    /** Processes eight 4-bit values of each row. */
     private void eight() {
         int x = spare + 3;
         for (int k = 0; k < IN_INT; k++) {
@@ -151,7 +152,7 @@ final class LookupKernel {
         }
     }
 
-    /** The values of the codes that begin at a bit; what is above them does not matter. */
+    /** Looks up the 4-bit values that begin at a bit; higher bits are ignored. */
     private void lookUp(int to, int from, int bit) {
         int index = spare + 5;
         a.load(index, at(RDI, format.codesAt() + from));

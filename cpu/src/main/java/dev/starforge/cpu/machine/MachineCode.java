@@ -27,13 +27,13 @@ public final class MachineCode implements AutoCloseable {
     /** Machine code if it is available, and the reason. */
     public record Availability(Optional<MachineCode> code, String reason) {}
 
-    /** The key of an assembled panel product. */
+    /** Cache key of an assembled panel matmul. */
     private record PanelKey(PanelFormat format, int tokens, boolean first) {}
 
-    /** A product of rows of a float type. */
+    /** Cache key of a matrix-vector product with rows of a float type. */
     private record DotKey(DType type, boolean pairs, int k, int depth, int rows) {}
 
-    /** A tile of a product of floats. */
+    /** Cache key of a tile of a float matmul. */
     private record TileKey(boolean pairs, int depth, int rowBytes, int panelBytes) {}
 
     private MachineCode(Width width, boolean bf16, CodePages pages) {
@@ -60,7 +60,7 @@ public final class MachineCode implements AutoCloseable {
             return none("needs Linux on x86-64 with AVX2, FMA and F16C");
         }
         if (Lanes.WIDTH < Width.YMM.bytes / Float.BYTES) {
-            return none("needs the JVM's vectors to have 256 bits, they have " + 32 * Lanes.WIDTH);
+            return none("needs JVM vectors of 256 bits, they have " + 32 * Lanes.WIDTH);
         }
         Width width = cpu.avx512() ? Width.ZMM : Width.YMM;
         try {
@@ -78,7 +78,7 @@ public final class MachineCode implements AutoCloseable {
         return new Availability(Optional.empty(), reason);
     }
 
-    /** Refused memory is found out here and not amid a product. */
+    /** Assembles one kernel, so that missing permission for executable memory is detected at startup. */
     private void tryOne() {
         Assembler nothing = new Assembler(width);
         nothing.vzeroupper();
@@ -88,17 +88,19 @@ public final class MachineCode implements AutoCloseable {
         pages.release(kernel.code());
     }
 
-    /** The most tokens of a tile of a product with weights in panels. */
+    /** Returns the maximum number of tokens per tile of a panel matmul. */
     public int panelTokens() {
         return PanelKernel.tokens(width);
     }
 
-    /** What the sum of activations is multiplied with before codes of a format are added to it. */
+    /** Returns the factor of the sum of activations that corrects the offset of the quantized values of a format. */
     public int bias(PanelFormat format) {
         return format.bias(width == Width.ZMM);
     }
 
-    /** The product of a tile of tokens with a panel; {@code first} starts the sums, otherwise it continues them. */
+    /**
+     * Returns the matmul of a tile of tokens with a panel; {@code first} starts the sums, otherwise it continues them.
+     */
     public PanelProduct panelProduct(PanelFormat format, int tokens, boolean first) {
         MachineKernel kernel = kernel(
                 new PanelKey(format, tokens, first),
@@ -108,15 +110,16 @@ public final class MachineCode implements AutoCloseable {
         return new PanelProduct(kernel, format, tokens, width);
     }
 
-    /** Whether there are products of pairs of bf16. */
+    /** Returns true if the CPU has dot products of bf16 pairs. */
     public boolean multipliesBf16() {
         return bf16;
     }
 
     /**
-     * The product of rows of a float type, of k terms in blocks of {@code depth}, with one token.
+     * Returns the matrix-vector product of rows of a float type with one token, with k terms in blocks of
+     * {@code depth}.
      *
-     * @param pairs whether a term is two consecutive elements, both factors in bf16
+     * @param pairs true if a term is two consecutive elements, with both factors in bf16
      */
     public DotProduct dotProduct(DType type, boolean pairs, int k, int depth) {
         int together = DotKernel.together(width, k);
@@ -136,12 +139,12 @@ public final class MachineCode implements AutoCloseable {
     }
 
     /**
-     * Tiles of six rows and a panel of lanes.
+     * Returns the matmul of tiles of six rows with a panel of {@code lanes} columns.
      *
-     * @param pairs whether a term is two products of bf16, and a float a pair of them
-     * @param depth terms of a product
+     * @param pairs true if a term is two products of bf16 and each float contains a pair
+     * @param depth number of terms
      * @param stride floats from a row to the next
-     * @param lanes of a panel, a multiple of 16
+     * @param lanes columns of a panel, a multiple of 16
      */
     public TileProduct tileProduct(boolean pairs, int depth, int stride, int lanes) {
         int rowBytes = stride * Float.BYTES;
@@ -152,12 +155,12 @@ public final class MachineCode implements AutoCloseable {
         return new TileProduct(kernel, depth, rowBytes, panelBytes, TileKernel.lanes(width, panelBytes));
     }
 
-    /** Memory for tensors, see {@link CodePages#data}. */
+    /** Allocates memory for tensors, see {@link CodePages#data}. */
     public MemorySegment allocate(Arena arena, long bytes) {
         return pages.data(arena, bytes);
     }
 
-    /** What products of bytes can do at most. */
+    /** Returns the benchmark of peak int8 throughput. */
     public BytePeak bytePeak() {
         return new BytePeak(kernel(BytePeak.class, () -> BytePeak.assemble(width)), width);
     }
@@ -174,7 +177,7 @@ public final class MachineCode implements AutoCloseable {
         kernels.clear();
     }
 
-    /** Where something is in memory, if all of its bytes are. */
+    /** Returns the address of a range of a native segment. Throws if the range is out of bounds. */
     static long address(MemorySegment segment, long from, long bytes) {
         if (from < 0 || bytes < 0 || from > segment.byteSize() - bytes || !segment.isNative()) {
             throw new IndexOutOfBoundsException("machine code: bytes " + from + " to " + (from + bytes) + " of "

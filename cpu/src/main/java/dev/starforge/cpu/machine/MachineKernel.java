@@ -9,8 +9,8 @@ import java.lang.foreign.MemorySegment;
 import java.lang.invoke.MethodHandle;
 
 /**
- * Code that can be called: a function of six integers. The call is an ordinary one, not {@code critical}, so that a collection
- * need not wait for it. A wrong address crashes the JVM: the caller checks all addresses.
+ * A callable kernel: a function of six integers. The downcall is not {@code critical}, so that garbage collection does
+ * not wait for it. A wrong address crashes the JVM: the caller checks all addresses.
  */
 record MachineKernel(MemorySegment code) {
     private static final MethodHandle CALL_HEAP = Linker.nativeLinker()
@@ -30,8 +30,8 @@ record MachineKernel(MemorySegment code) {
     }
 
     /**
-     * A call that may reach into an array, of an address and distances from it. A collection waits for it, so it is to be one of
-     * microseconds.
+     * Calls the kernel with a heap array and offsets from it. Garbage collection waits for the call, so it must take
+     * microseconds only.
      */
     void callHeap(MemorySegment base, long a, long b, long c, long d) {
         try {

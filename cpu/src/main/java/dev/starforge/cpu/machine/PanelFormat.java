@@ -4,15 +4,16 @@ import dev.starforge.cpu.core.Panels;
 import dev.starforge.tensor.DType;
 
 /**
- * What a kernel has to know of weights in {@link Panels}.
+ * The layout of weights in {@link Panels}, as needed by the kernels.
  *
- * @param elements of a row in a block, and {@code bytes} of all 32 rows
- * @param bits of a code
- * @param codesAt where in a block its codes begin
- * @param lowAt from the codes of sixteen elements, which begin with the bits above four, to their low bits
- * @param scaled elements that share a scale
- * @param centre what codes are measured from
- * @param shifted whether a group adds something to its weights
+ * @param elements elements of a row in a block; {@code bytes} is the size of the block for all 32 rows
+ * @param bits bits per quantized value
+ * @param codesAt offset of the quantized values in a block
+ * @param lowAt offset of the low four bits from the quantized values of sixteen elements, which begin with the upper
+ *     bits
+ * @param scaled elements per scale
+ * @param centre zero point of the quantized values
+ * @param shifted true if groups have an offset that is added to the weights
  */
 public record PanelFormat(
         DType type,
@@ -24,17 +25,17 @@ public record PanelFormat(
         int scaled,
         int centre,
         boolean shifted) {
-    /** Activations that share a scale. */
+    /** Activations per scale. */
     public static final int GROUP = 32;
 
     static final int ROWS = Panels.ROWS;
 
-    /** Bytes that a kernel decodes the scales of a block to: 32 floats for each, shifts after them. */
+    /** Bytes of the decoded scales of a block: 32 floats for each scale, followed by the offsets. */
     public static final int SCALES = 2048;
 
     static final int SHIFTS_AT = 1024;
 
-    /** Whether there are kernels for it: most take activations of eight bits. */
+    /** Returns true if there are kernels for a type; most need int8 activations. */
     public static boolean has(DType type, boolean int8) {
         return switch (type) {
             case Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K, Q6_K, INT8_128 -> int8;
@@ -74,37 +75,37 @@ public record PanelFormat(
         return elements / GROUP;
     }
 
-    /** Sums of codes that a group of activations takes, each with a scale of its own. */
+    /** Returns the number of integer sums per group of activations, each with its own scale. */
     public int parts() {
         return Math.max(1, GROUP / scaled);
     }
 
-    /** Whether activations stay floats. */
+    /** Returns true if activations are float32. */
     public boolean exact() {
         return type == DType.NF4 || type == DType.NF4_DOUBLE;
     }
 
-    /** Whether scales come decoded, out of a plane. */
+    /** Returns true if scales come decoded from a plane. */
     public boolean planar() {
         return type.isPlanar();
     }
 
-    /** Whether sums of codes begin with something: codes are not measured from their centre, and signed bytes from -128. */
+    /** Returns true if integer sums start with a correction for the zero point, or for signed bytes offset by 128. */
     boolean biased(boolean wide) {
         return !shifted && (bits < 8 || wide);
     }
 
-    /** What the sum of a part's activations is multiplied with for that. */
+    /** Returns the factor of the sum of a part's activations for this correction. */
     public int bias(boolean wide) {
         return biased(wide) ? bits == 8 ? -128 : -centre : 0;
     }
 
-    /** Whether the bytes of a product are every second code of eight, first the even ones. */
+    /** Returns true if the bytes of a dot product are every second value of eight, first the even ones. */
     public boolean woven() {
         return bits < 8;
     }
 
-    /** Bytes of one token's group of activations. */
+    /** Returns the bytes of one token's group of activations. */
     public int activationBytes() {
         return exact() ? GROUP * Float.BYTES : GROUP + Float.BYTES + Float.BYTES * parts();
     }

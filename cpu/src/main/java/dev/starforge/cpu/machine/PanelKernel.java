@@ -34,17 +34,19 @@ import static dev.starforge.cpu.machine.Register.RSI;
 import dev.starforge.cpu.machine.Assembler.Mem;
 
 /**
- * Activations of eight bits times a panel of weights: bytes by bytes into ints, four at a time ({@code vpdpbusd}), exactly; then
- * the scales of both. A lane is a row, so nothing is summed across lanes; a token's sum takes the same steps in the same order
- * independent of the other tokens in the tile. Each step unpacks 16 rows twice: rows r of the panel, and rows 16 + r.
+ * Matmul of int8 activations with a panel of weights: exact int8 dot products of four bytes into int32 ({@code
+ * vpdpbusd}), then multiplied by both scales. A lane is a row, so nothing is summed across lanes; a token's sum does
+ * not depend on the other tokens in the tile. Each step unpacks 16 rows twice: rows r of the panel, and rows 16 + r.
  *
- * <p>Weights are the first factor and unsigned, so signed ones are moved up by 128 and four- to six-bit codes are taken as
- * they are; a sum begins with what that adds too much, {@code bias}. AVX2 has no such instruction: there two do it in 16 bits,
- * which do not overflow for codes of up to six bits, and eight-bit weights give their sign to x. Its vectors hold eight rows,
- * so that a panel takes two calls, {@link Width#bytes} apart.
+ * <p>Weights are the unsigned operand, so 128 is added to signed bytes, and 4- to 6-bit values are used without
+ * subtracting their zero point; {@code bias} is the initial value of a sum that corrects this. AVX2 has no such
+ * instruction: two instructions compute the sums in 16 bits, which do not overflow for values of up to six bits; for
+ * 8-bit weights the sign is moved to x. AVX2 vectors have eight rows, so a panel needs two calls, {@link Width#bytes}
+ * apart.
  *
- * <p>Registers: two floats and two ints of each token, then eight for what is under way, the last of them a constant. Activations
- * come in groups of 32, tokens of a tile together: codes, the scale, then either the biases or scale times sum.
+ * <p>Registers: two float and two int accumulators per token, then eight scratch registers, the last of them a
+ * constant. Activations are in groups of 32 for all tokens of a tile: quantized values, the scale, then either the
+ * biases or scale times sum.
  */
 final class PanelKernel {
     /** Registers beside the sums. */
@@ -70,7 +72,7 @@ final class PanelKernel {
         constant = spare + SCRATCH_REGISTERS - 1;
     }
 
-    /** The most tokens of a tile. */
+    /** Returns the maximum number of tokens per tile. */
     static int tokens(Width width) {
         return (width.registers - SCRATCH_REGISTERS) / 4;
     }
@@ -123,12 +125,12 @@ final class PanelKernel {
         a.ret();
     }
 
-    /** Bytes of the codes of a group. */
+    /** Returns the bytes of the quantized values of a group. */
     private int codeBytes() {
         return GROUP * PanelFormat.ROWS * format.bits() / Byte.SIZE;
     }
 
-    /** All groups of a block; RDI goes through its codes. */
+    /** Emits the loop over the groups of a block; RDI points to the quantized values. */
     private void groups() {
         a.mov(RAX, format.groups());
         a.mov(R11, R8);
@@ -150,12 +152,18 @@ final class PanelKernel {
         a.repeat(RAX, group);
     }
 
-    /** Whether a group's sums fit into 16 bits: 32 products of four bits and eight, two to a lane, make 16 * 15 * 127. */
+    /**
+     * Returns true if the sums of a group fit into 16 bits: 32 products of 4 and 8 bits, two per lane, are at most 16 *
+     * 15 * 127.
+     */
     private boolean inWords() {
         return !wide && format.bits() == 4;
     }
 
-    /** Sums of codes begin with their bias, or with zero where AVX2 or a shift needs none, or it has to wait for wider lanes. */
+    /**
+     * Initializes integer sums with their bias, or with zero if AVX2 or an offset needs none or it is added later in
+     * wider lanes.
+     */
     private void begin(int part) {
         for (int t = 0; t < tokens; t++) {
             for (int half = 0; half < 2; half++) {
@@ -169,7 +177,7 @@ final class PanelKernel {
         }
     }
 
-    /** Signed bytes, four consecutive elements of a row per int. */
+    /** Processes signed bytes, four consecutive elements of a row per int. */
     private void bytes() {
         for (int quad = 0; quad < GROUP / 4; quad++) {
             for (int half = 0; half < 2; half++) {
@@ -185,7 +193,7 @@ final class PanelKernel {
         }
     }
 
-    /** An int has eight values of a row; the even and the odd ones become bytes. */
+    /** Processes ints with eight 4-bit values of a row: the even and the odd ones become bytes. */
     private void nibbles(int part) {
         int eights = GROUP / 8 / format.parts();
         for (int eight = part * eights; eight < (part + 1) * eights; eight++) {
@@ -218,8 +226,8 @@ final class PanelKernel {
     }
 
     /**
-     * Joins four values and their upper bits, which are shifted left into place: see {@link dev.starforge.cpu.core.Panels}.
-     * They are in registers, or, where those do not suffice, in the cache.
+     * Joins four values and their upper bits, which are shifted left into place: see
+     * {@link dev.starforge.cpu.core.Panels}. They are in registers or, if there are too few, in memory.
      */
     private void upperTwo(int codes, int sixteen, int left, int half) {
         int bits = spare + 5;
@@ -240,7 +248,10 @@ final class PanelKernel {
         }
     }
 
-    /** Adds 16 to those of four bytes whose bit is set in one byte of an int: every second bit, from the first or the second on. */
+    /**
+     * Adds the fifth bit (16) to four bytes, from every second bit of one byte of an int, beginning at the first or the
+     * second.
+     */
     private void fifth(int codes, int of, int odd) {
         int bits = spare + 6;
         int[] from = new int[4];
@@ -260,7 +271,7 @@ final class PanelKernel {
         }
     }
 
-    /** Four bytes of each row with four of each token. */
+    /** Emits the dot products of four bytes of each row with four of each token. */
     private void dots(int quad, int w0, int w1) {
         int x = spare + 5;
         int product = spare + 6;
@@ -303,7 +314,7 @@ final class PanelKernel {
         }
     }
 
-    /** Sum of codes * scale of x * scale of w; shifts of w * (sum of x, scaled). */
+    /** Adds integer sum * scale of x * scale of w, and offset of w * (scaled sum of x). */
     private void finish(int part) {
         int x = spare + 5;
         if (inWords()) {

@@ -3,7 +3,7 @@ package dev.starforge.cpu.machine;
 import dev.starforge.cpu.core.Panels;
 import java.lang.foreign.MemorySegment;
 
-/** A kernel of {@link PanelKernel}, behind checks of everything that it reads and writes. */
+/** Calls a kernel of {@link PanelKernel} after checking the bounds of all memory accesses. */
 public final class PanelProduct {
     private static final int ROW_BYTES = Panels.ROWS * Float.BYTES;
 
@@ -20,11 +20,11 @@ public final class PanelProduct {
     }
 
     /**
-     * y[token][32] of {@code blocks} blocks of a panel at {@code wAt}.
+     * Computes y[token][32] for {@code blocks} blocks of a panel at {@code wAt}.
      *
-     * @param x tiles of tokens, group by group: codes of each token, their scales, their biases or sums
+     * @param x tiles of tokens, group by group: quantized values of each token, their scales, their biases or sums
      * @param yStep bytes from a token's y to the next one's
-     * @param scales decoded ones of planar types, 32 for each block; else {@link PanelFormat#SCALES} bytes to work in
+     * @param scales decoded scales of planar types, 32 per block; otherwise {@link PanelFormat#SCALES} bytes of scratch
      */
     public void run(
             MemorySegment w,

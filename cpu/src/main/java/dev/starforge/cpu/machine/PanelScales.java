@@ -12,19 +12,19 @@ import static dev.starforge.cpu.machine.Register.R8;
 import static dev.starforge.cpu.machine.Register.RDI;
 
 /**
- * The scales of a block of a panel as floats, at R8: 32 of each group, then, from {@link PanelFormat#SHIFTS_AT} on, its shifts.
- * An int of the panel has 16 bits of row r and above them those of row 16 + r. The products are exact: a half times six bits
- * or eight.
+ * Decodes the scales of a block of a panel to floats at R8: 32 per group, and the offsets from
+ * {@link PanelFormat#SHIFTS_AT} on. An int of the panel has 16 bits of row r and above them 16 bits of row 16 + r. The
+ * products of an fp16 value and six or eight bits are exact.
  */
 final class PanelScales {
     private static final int HALF = 64; // from rows r to rows 16 + r, and from 16 bits of all rows to the next
     private static final int PANEL = 128;
-    private static final int F16_BITS = 0x8fffe000; // sign, exponent and fraction of a half, moved up by 13
-    private static final float TWO_TO_112 = 0x1p112f; // its exponent is then too small by as much
+    private static final int F16_BITS = 0x8fffe000; // sign, exponent and fraction of fp16, shifted left by 13
+    private static final float TWO_TO_112 = 0x1p112f; // corrects the exponent bias
 
     private final Assembler a;
     private final PanelFormat format;
-    private final int d0; // the first of ten registers that are free
+    private final int d0; // the first of ten free registers
     private final int d1;
     private final int m0;
     private final int m1;
@@ -72,7 +72,7 @@ final class PanelScales {
         }
     }
 
-    /** Eight scales and shifts of six bits in six words, behind the units of both: see {@code Q45kCodec}. */
+    /** Decodes eight 6-bit scales and offsets in six words, after d and m of the block: see {@code Q4kQ5kCodec}. */
     private void sixBits() {
         f16(d0, d1, 0, TWO_TO_112);
         f16(m0, m1, HALF, -TWO_TO_112);
@@ -107,7 +107,7 @@ final class PanelScales {
         a.op(VPAND, to, to, a.constant(mask));
     }
 
-    /** Both words of {@link #v} times their units. */
+    /** Multiplies both words of {@link #v} by their super-block scales. */
     private void scaled(int low, int high, int to) {
         a.op(VPAND, t, v, a.constant(0xffff));
         a.shift(VPSRLD, v, v, 16);
@@ -121,7 +121,7 @@ final class PanelScales {
         a.store(at(R8, to), whole);
     }
 
-    /** Sixteen signed bytes, then their unit. */
+    /** Decodes sixteen signed bytes followed by their super-block scale. */
     private void bytes() {
         f16(d0, d1, HALF * 8, TWO_TO_112);
         for (int group = 0; group < 16; group++) {

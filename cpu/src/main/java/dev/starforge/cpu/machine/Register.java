@@ -1,6 +1,6 @@
 package dev.starforge.cpu.machine;
 
-/** General registers that a function of the System V ABI may use freely, by their numbers; the first six are its arguments. */
+/** Caller-saved general registers of the System V ABI, by number; the first six are the arguments. */
 enum Register {
     RDI(7),
     RSI(6),
@@ -11,7 +11,7 @@ enum Register {
     R10(10),
     R11(11),
     RAX(0),
-    /** The instruction itself: where constants behind the code are addressed from. */
+    /** The instruction pointer, for addressing constants after the code. */
     RIP(5);
 
     final int number;

@@ -16,10 +16,11 @@ import static dev.starforge.cpu.machine.Register.RDX;
 import static dev.starforge.cpu.machine.Register.RSI;
 
 /**
- * The tile of {@code matmul.Tile}: six rows, each element of which is broadcast to a vector, and two vectors of a panel
- * of lanes. Term k belongs to chain k mod 16; the panel holds the terms of a chain together, and a chain that has ended is added to
- * the sums. The same steps in the same order as there, so the same bits: what is gained are the compiler's spills and its checks of bounds.
- * A term is a product of floats, or two of bf16, of which a vector then holds pairs. A chain is written out without a loop. Sums stay in memory, where a chain of some thirty terms meets them once.
+ * The tile of {@code matmul.Tile}: six rows, whose elements are broadcast to vectors, and two vectors of a panel. Term
+ * k belongs to chain k mod 16; the panel stores the terms of a chain together, and a finished chain is added to the
+ * sums. The steps and their order are those of {@code Tile}, so results are bit-equal; this kernel avoids the JIT
+ * compiler's spills and bounds checks. A term is a product of floats or of bf16 pairs. Chains are unrolled. Sums are in
+ * memory and are updated once per chain of about thirty terms.
  */
 final class TileKernel {
     static final int ROWS = 6;
@@ -30,7 +31,7 @@ final class TileKernel {
     private final int rowBytes;
     private final int panelBytes;
     private final int vectors;
-    private final int v; // registers: those of the chains are before it
+    private final int v; // registers; the registers before it are the chains
     private final int u;
 
     private TileKernel(Width width, boolean pairs, int rowBytes, int panelBytes) {
@@ -43,17 +44,17 @@ final class TileKernel {
         u = v + vectors;
     }
 
-    /** Bytes of a panel that it takes: two vectors, or one where a panel has no more. */
+    /** Returns the bytes of a panel per call: two vectors, or one if the panel has no more. */
     static int lanes(Width width, int panelBytes) {
         return Math.min(2 * width.bytes, panelBytes);
     }
 
     /**
-     * @param pairs whether a term is two products of bf16
-     * @param depth terms
-     * @param rowBytes from a row to the next
-     * @param panelBytes from a term of the panel to the next, and from a row's sums to the next one's
-     * @return a function of (rows, panel, sums, count of rows / 6), the first three as distances from its first argument
+     * @param pairs true if a term is two products of bf16
+     * @param depth number of terms
+     * @param rowBytes bytes from one row to the next
+     * @param panelBytes bytes from one term of the panel to the next, and from a row's sums to the next row's
+     * @return a function of (rows, panel, sums, count of rows / 6), the first three as offsets from the first argument
      */
     static byte[] assemble(Width width, boolean pairs, int depth, int rowBytes, int panelBytes) {
         TileKernel kernel = new TileKernel(width, pairs, rowBytes, panelBytes);

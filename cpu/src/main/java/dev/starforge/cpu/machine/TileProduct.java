@@ -2,13 +2,13 @@ package dev.starforge.cpu.machine;
 
 import java.lang.foreign.MemorySegment;
 
-/** A kernel of {@link TileKernel}, behind checks of everything that it reads and writes. */
+/** Calls a kernel of {@link TileKernel} after checking the bounds of all memory accesses. */
 public final class TileProduct {
     private final MachineKernel kernel;
     private final int depth;
     private final int rowBytes;
     private final int panelBytes;
-    private final int lanes; // bytes of a panel that a call takes
+    private final int lanes; // bytes of a panel per call
 
     TileProduct(MachineKernel kernel, int depth, int rowBytes, int panelBytes, int lanes) {
         this.kernel = kernel;
@@ -18,7 +18,10 @@ public final class TileProduct {
         this.lanes = lanes;
     }
 
-    /** Adds to the sums at {@code to} what {@code tiles} times six rows at {@code u} make with the panel at {@code v}; places are floats of {@code s}. */
+    /**
+     * Adds to the sums at {@code to} the product of {@code tiles} tiles of six rows at {@code u} with the panel at
+     * {@code v}; offsets are in floats of {@code s}.
+     */
     public void run(float[] s, int u, int v, int to, int tiles) {
         run(MemorySegment.ofArray(s), 4L * u, 4L * v, 4L * to, tiles);
     }

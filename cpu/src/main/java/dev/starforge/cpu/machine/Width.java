@@ -1,6 +1,6 @@
 package dev.starforge.cpu.machine;
 
-/** The vectors that a kernel is written for: AVX2's, sixteen of 256 bits, or AVX-512's, 32 of 512. */
+/** The vector registers of a kernel: AVX2 (16 of 256 bits) or AVX-512 (32 of 512 bits). */
 enum Width {
     YMM(32, 16),
     ZMM(64, 32);

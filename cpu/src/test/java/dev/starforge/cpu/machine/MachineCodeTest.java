@@ -23,10 +23,10 @@ class MachineCodeTest {
     @Test
     void aSystemThatRefusesExecutableMemoryIsToldOf() {
         MachineCode.Availability choice = MachineCode.choose(ALL, Set.of(), () -> {
-            throw new DeviceException("machine code: mprotect: the system lets no memory become executable");
+            throw new DeviceException("machine code: mprotect: the system does not allow executable memory");
         });
         assertThat(choice.code()).isEmpty();
-        assertThat(choice.reason()).contains("no memory become executable");
+        assertThat(choice.reason()).contains("does not allow executable memory");
     }
 
     @Test

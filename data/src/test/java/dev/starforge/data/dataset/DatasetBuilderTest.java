@@ -532,7 +532,7 @@ final class DatasetBuilderTest {
         Files.copy(other.resolve("train.shard"), out.resolve("train.shard"), StandardCopyOption.REPLACE_EXISTING);
         assertThatThrownBy(() -> Dataset.open(out))
                 .isInstanceOf(DatasetException.class)
-                .hasMessageContaining("train.shard: is not the file of the manifest: expected SHA-256");
+                .hasMessageContaining("train.shard: does not match the manifest: expected SHA-256");
     }
 
     @Test

@@ -43,6 +43,7 @@ public record Nf4(int size, int block, byte[] codes, Absmax absmax) {
     /** The bounds between consecutive values. */
     private static final float[] BOUNDS = bounds();
 
+    /** The lowest 4-bit value of each cell. */
     private static final byte[] FIRST = first();
 
     /** The absmax of each block, as float32 or quantized. */
