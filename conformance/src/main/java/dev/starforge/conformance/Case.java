@@ -13,25 +13,25 @@ import java.util.List;
 import java.util.stream.Collectors;
 
 /**
- * One operation with inputs to try it on. A case is a value: its name says everything that sets it apart, and its inputs
- * are a function of that name (Philox, keyed by its hash), so a failure seen on one machine is had on any other by name.
+ * An operation with test inputs. The name of a case identifies it, and its inputs are a function of the name (Philox, keyed by its
+ * hash), so a failure can be reproduced on any machine by name.
  *
  * @param op the operation
- * @param inputs what it is given
- * @param note what neither the operation nor the shapes show; may be empty
+ * @param inputs its inputs
+ * @param note a property of the case that neither the operation nor the shapes show; may be empty
  */
 record Case(Op op, List<Input> inputs, String note) {
     public Case {
         inputs = List.copyOf(inputs);
-        op.outputs(specs(inputs)); // refuses a case that the operation would refuse
+        op.outputs(specs(inputs)); // throws if the operation does not accept the inputs
     }
 
     /**
      * One input.
      *
      * @param spec element type and shape
-     * @param source where its elements come from
-     * @param gradient whether a gradient is asked for
+     * @param source of its elements
+     * @param gradient whether its gradient is checked
      */
     record Input(Spec spec, Source source, boolean gradient) {
         Input wanted() {
@@ -44,19 +44,19 @@ record Case(Op op, List<Input> inputs, String note) {
         }
     }
 
-    /** Where the elements of an input come from. */
+    /** The source of an input's elements. */
     sealed interface Source {
-        /** Floats, element by element, from that element's own random stream. */
+        /** Random floats; each element has its own random stream. */
         record Drawn(Draw draw) implements Source {}
 
-        /** Numbers that mean something: ids, positions, tables. */
+        /** Given integers: ids, positions, tables. */
         record Listed(List<Integer> values) implements Source {}
 
-        /** An output of another operation on the first inputs of this case, as a forward pass would have left it. */
+        /** An output of another operation on the first inputs of this case, as a forward pass computes it. */
         record Made(Op by, int inputs, int output) implements Source {}
     }
 
-    /** The value of element {@code i}, given a number that belongs to it, drawn as from a normal distribution. */
+    /** Computes the value of element {@code i} from a normally distributed random number. */
     @FunctionalInterface
     interface Draw {
         double value(int i, double normal);
@@ -70,7 +70,7 @@ record Case(Op op, List<Input> inputs, String note) {
         return inputs.stream().map(Input::spec).toArray(Spec[]::new);
     }
 
-    /** Which inputs a gradient is asked for. */
+    /** The inputs whose gradients are checked. */
     List<Integer> wanted() {
         List<Integer> wanted = new ArrayList<>();
         for (int i = 0; i < inputs.size(); i++) {
@@ -81,7 +81,7 @@ record Case(Op op, List<Input> inputs, String note) {
         return wanted;
     }
 
-    /** The inputs' elements; the reference makes those that are another operation's output. */
+    /** The values of the inputs. {@code reference} computes those that are another operation's output. */
     HostTensor[] values(Device reference) {
         long seed = seed();
         HostTensor[] values = new HostTensor[inputs.size()];
@@ -103,7 +103,7 @@ record Case(Op op, List<Input> inputs, String note) {
         return toString().hashCode();
     }
 
-    /** Eight uniforms added up and scaled to variance 1: near enough to a normal, and no logarithm for each element. */
+    /** The sum of eight uniform numbers, scaled to variance 1: approximately normal, without a logarithm per element. */
     static double bell(long seed, int site, int i) {
         double sum = 0;
         for (int word : Philox.words(i, 0, site, 0, (int) seed, (int) (seed >>> 32))) {
@@ -130,7 +130,7 @@ record Case(Op op, List<Input> inputs, String note) {
                 if (flag) {
                     shown.add(component.getName());
                 }
-            } else if (value != DType.F32 || op instanceof Plain.Cast) { // an output in float32 is the usual one
+            } else if (value != DType.F32 || op instanceof Plain.Cast) { // float32 output is the default
                 shown.add(component.getName() + "=" + value);
             }
         }
@@ -140,8 +140,8 @@ record Case(Op op, List<Input> inputs, String note) {
     private Object value(RecordComponent component) {
         try {
             return component.getAccessor().invoke(op);
-        } catch (ReflectiveOperationException impossible) {
-            throw new IllegalStateException(op.name() + ": component " + component.getName(), impossible);
+        } catch (ReflectiveOperationException e) {
+            throw new IllegalStateException(op.name() + ": component " + component.getName(), e);
         }
     }
 }

@@ -21,9 +21,9 @@ import java.util.List;
 import java.util.stream.IntStream;
 
 /**
- * What is asked of every backend. Sizes are chosen to be awkward: 5, 7, 11 and 13 are shorter than a vector, 130 is two
- * past a power of two, 0 is a size like any other; a few shapes are large enough to be split among threads. A new
- * operation without a case here fails the suite.
+ * The cases that every backend must pass. Sizes are awkward on purpose: 5, 7, 11 and 13 are shorter than a vector, 130 is two more
+ * than a power of two, and 0 occurs, too. A few shapes are large enough to be split among threads. A test fails if an operation has
+ * no case.
  */
 final class Cases {
     static final Draw NORMAL = (i, normal) -> normal;
@@ -141,7 +141,7 @@ final class Cases {
             add(new Plain.Map(fn), drawn(draw, DType.F32, 7, 13).wanted());
             add(new Plain.Map(fn), drawn(draw, DType.F32, 1, 1));
             if (fn == Fn.SILU
-                    || fn == Fn.GELU_TANH) { // those of layers, which kernels for many elements are compiled for
+                    || fn == Fn.GELU_TANH) { // functions of layers: large tensors use kernels compiled for one function
                 add(new Plain.Map(fn), drawn(draw, DType.F32, 130, 517));
             }
             add(new Plain.Map(fn), drawn(draw, DType.F32, 0));
@@ -189,7 +189,7 @@ final class Cases {
         add(new Plain.Fill(Spec.f32(), Float.NEGATIVE_INFINITY));
     }
 
-    /** Evenly over a wide range, dense around zero or, where zero is a pole, by powers. */
+    /** Inputs spread evenly over a wide range, densely around zero, or by powers if zero is a pole. */
     private void extremes(Fn fn, double from, double to) {
         Draw draw = (i, normal) -> fn == Fn.RSQRT || fn == Fn.RECIPROCAL
                 ? from * Math.pow(to / from, i / 256.0)
@@ -230,7 +230,7 @@ final class Cases {
                 drawn((i, n) -> 1e4 + n, DType.F32, 5, 130));
     }
 
-    /** What 16-bit activations meet in other types: biases, residual streams, trained weights, statistics. */
+    /** 16-bit activations with inputs of other types: biases, residual streams, trained weights, statistics. */
     private void mixed(DType type) {
         DType other = type == DType.F16 ? DType.BF16 : DType.F16;
         for (Op op : List.of(new Plain.Add(), new Plain.Mul())) {
@@ -253,7 +253,7 @@ final class Cases {
         add(new Plain.Cast(DType.F32), drawn(NORMAL, type, 7, 13).wanted());
     }
 
-    /** Weights as a GPU lays them out, in tiles of 16 rows: several tiles, few rows and many, more columns than eight simdgroups share. */
+    /** Weights that GPUs store in tiles of 16 rows: several tiles, few and many rows, more columns than eight simdgroups share. */
     private void tiled(DType type) {
         add(new Plain.MatMul(false, true), x(1, 1280), drawn(NORMAL, type, 48, 1280));
         add(new Plain.MatMul(false, true, DType.BF16), drawn(NORMAL, DType.BF16, 9, 768), drawn(NORMAL, type, 32, 768));
@@ -282,7 +282,7 @@ final class Cases {
         }
     }
 
-    /** Every operation that reads quantized weights, with one to three blocks in a row and heights around panels of 32. */
+    /** Every operation that reads quantized weights, with one to three blocks per row and heights around the panel height of 32. */
     private void quantized(DType type) {
         int block = type.blockElements();
         for (int[] mnk : new int[][] {{1, 5, 1}, {2, 7, 2}, {7, 33, 3}, {13, 130, 1}, {48, 33, 2}, {1, 130, 3}}) {
@@ -318,7 +318,7 @@ final class Cases {
         add(new Plain.Cast(DType.F32), drawn(NORMAL, type, 0, block));
     }
 
-    /** Rows that share an adapter, side by side and apart, rows of the base, one adapter for all, and none. */
+    /** Adjacent and separate rows with the same adapter, rows without an adapter, one adapter for all rows, and none. */
     private void adapters() {
         lora(7, 13, 3, 1, 0, -1, 2, 0, 2);
         lora(130, 5, 2, 4, 1, 1, 1, 1);
@@ -340,7 +340,7 @@ final class Cases {
         Draw freeIsNaN = (i, n) -> i / 35 % 3 == 1 ? Double.NaN : n; // rank * in and out * rank are both 35
         Input index = ids(2, -1, 0, 2);
         add(
-                "nobody reads the second",
+                "unused second adapter",
                 new Adapters.Lora(),
                 drawn((i, n) -> -0.0, DType.F32, 4, 7),
                 x(4, 7),
@@ -380,7 +380,7 @@ final class Cases {
                 ids(index));
     }
 
-    /** As many experts as counts of their rows, which belong to the tokens in turn. */
+    /** One expert per count of rows; tokens are assigned in turn. */
     private void expertLora(long in, long out, int adapters, int rank, int[] counts, Integer... index) {
         int rows = Arrays.stream(counts).sum();
         int experts = counts.length;
@@ -632,7 +632,7 @@ final class Cases {
         }
     }
 
-    /** As many experts as counts of their rows. */
+    /** One expert per count of rows. */
     private void expertProduct(boolean transposed, DType type, long in, long out, int... counts) {
         Input offsets = offsets(counts);
         Input x = x(Arrays.stream(counts).sum(), in);
@@ -861,7 +861,7 @@ final class Cases {
         gradientTiles(DType.F16, 40, 16, 2, 2, 64, new int[] {150, 10}, empty, new int[] {1, 3});
         gradientTiles(DType.F16, 0, 16, 3, 1, 80, new int[] {35, 110});
         gradientTiles(DType.BF16, 20, 1, 2, 1, 256, new int[] {35, 0}, new int[] {7, 0});
-        // so many sequences and heads that a group takes several heads of a key: all that share it, and half of them
+        // enough sequences and heads that a group processes several heads of a key: all that share it, and half of them
         gradientTiles(DType.BF16, 0, 1, 48, 24, 16, oneLong(16));
         gradientTiles(DType.F16, 0, 1, 96, 24, 16, oneLong(8));
         // packed training: every row a block of its own
@@ -889,7 +889,7 @@ final class Cases {
                 drawn(cache, DType.F32, poisoned.rows(), 2, 16));
     }
 
-    /** So many queries that a GPU takes them in tiles, in the type of the cache. */
+    /** Enough queries for the tiled GPU kernels, in the type of the cache. */
     private void tiles(DType type, int window, int d, int[]... sequences) {
         RaggedBatch ragged = RaggedBatch.of(16, window, sequences);
         Input cache = drawn(ragged.cache(d), type, ragged.rows(), 1, d);
@@ -898,7 +898,7 @@ final class Cases {
         cases.add(new Case(new Fused.Attention(0.09f, window, 16), inputs, ragged.toString()));
     }
 
-    /** Sequences of one token behind one of two tiles. */
+    /** Sequences of one token after a sequence of two tiles. */
     private static int[][] oneLong(int count) {
         int[][] sequences = new int[count][];
         Arrays.fill(sequences, new int[] {1, 0});
@@ -919,12 +919,12 @@ final class Cases {
         RaggedBatch ragged = RaggedBatch.of(block, window, sequences);
         Input cache = drawn(ragged.cache(kvHeads * d), type, ragged.rows(), kvHeads, d);
         boolean gradient = type == DType.F32 && ragged.queries() <= 30;
-        boolean choice = window != 1 && ragged.queries() > 1; // one key has probability 1 whatever q and k are
+        boolean choice = window != 1 && ragged.queries() > 1; // a single key has probability 1 for any q and k
         Fused.Attention op = new Fused.Attention((float) (1 / Math.sqrt(d)), window, block);
         attend("", ragged, op, heads, gradient && choice ? cache.wanted() : cache, gradient ? cache.wanted() : cache);
     }
 
-    /** Codes all over their range; what no query sees has codes and scales, too. */
+    /** Quantized values over their whole range, also in rows that no query reads. */
     private void attendInt8(int window, int block, int heads, int kvHeads, int d, int[]... sequences) {
         RaggedBatch ragged = RaggedBatch.of(block, window, sequences);
         Input codes = drawn((i, n) -> Math.clamp(Math.rint(45 * n), -127, 127), DType.I8, ragged.rows(), kvHeads, d);
@@ -935,7 +935,7 @@ final class Cases {
         cases.add(new Case(new Fused.Attention((float) (1 / Math.sqrt(d)), window, block), inputs, ragged.toString()));
     }
 
-    /** Rows of any size, of zeros, and of numbers too small or too large for a scale. */
+    /** Rows of any magnitude, of zeros, and of values too small or too large for a scale. */
     private void storeInt8() {
         Draw spread = (i, n) -> n * Math.pow(10, i % 7 - 3);
         for (long[] hd : new long[][] {{1, 7}, {2, 16}, {3, 130}, {2, 1}, {1, 0}}) {

@@ -24,15 +24,14 @@ import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Asks one device whether it does what the operations say, case by case. The oracle is the reference backend, which
- * computes in double; what a device may differ by is {@link Tolerances}. After ggml's {@code test-backend-ops}: the cases
- * know nothing of backends, and a backend needs no tests of its own to be trusted.
+ * Checks the operations of a device against the reference backend, which computes in double, within {@link Tolerances}. As in ggml's
+ * {@code test-backend-ops}, the cases are independent of backends, and a backend needs no tests of its own for its operations.
  */
 final class Conformance {
-    /** How far the cases step for a finite difference. Their inputs are of order one. */
+    /** Step of the finite differences. Inputs are of order one. */
     private static final double STEP = 0x1p-6;
 
-    /** Elements off alignment, different for neighbours so that no two tensors of a case are aligned alike. */
+    /** Offsets from aligned addresses in elements; they differ between the tensors of a case. */
     static final int[] ALIGNED = {0};
 
     static final int[] SHIFTED = {1, 3, 5, 7};
@@ -48,11 +47,11 @@ final class Conformance {
     private HostTensor @Nullable [] own;
 
     /**
-     * @param backend whose devices these are
+     * @param backend the backend of the devices
      * @param device the device under test
-     * @param twin a device of the same backend that must compute the same bits, for a CPU one with other threads; may be
+     * @param twin a device of the same backend that must compute the same bits, on a CPU with a different number of threads; may be
      *     the same device
-     * @param reference the oracle
+     * @param reference computes the expected values
      */
     Conformance(Backend backend, Device device, Device twin, Device reference) {
         this.backend = backend;
@@ -61,27 +60,27 @@ final class Conformance {
         this.reference = reference;
     }
 
-    /** What is asked. */
+    /** The kinds of checks. */
     enum Check {
-        /** Values; nothing else written, everything asked for written. */
+        /** Values are within tolerances, all outputs are written, and nothing else is. */
         VALUE,
-        /** The same at odd addresses, and twice the same bits, also when captured and replayed, and also on the twin. */
+        /** Unaligned tensors work, and every run, replay and the twin give the same bits. */
         REPEAT,
-        /** The declared support is the real one, forbidden fallback names the operation, and weights are read as written. */
+        /** The declared support is correct, forbidden fallbacks name the operation, and weights read back as written. */
         SUPPORT,
-        /** The kernel against the operation's definition, on the same device. */
+        /** The kernel matches the operation's expansion on the same device. */
         EXPANSION,
-        /** The tape's gradient: the reference's against finite differences, every other against the reference's. */
+        /** The tape's gradient: of the reference against finite differences, of other devices against the reference. */
         GRADIENT
     }
 
-    /** The checks that make sense for a case on this device. */
+    /** The checks that apply to a case on this device. */
     List<Check> checks(Case c) {
         List<Check> checks = new ArrayList<>(List.of(Check.SUPPORT));
         if (device.supports(c.op(), c.specs()) == Support.NONE) {
             return checks;
         }
-        // An expansion multiplies what nobody may see by zero, so only a kernel can be asked to ignore a NaN there.
+        // An expansion multiplies masked values by zero, so only a kernel can ignore a NaN there.
         boolean expandable = c.op() instanceof Fused && finite(prepared(c).in);
         if (supported(c) || expandable) {
             checks.add(Check.VALUE);
@@ -125,7 +124,7 @@ final class Conformance {
         return prepared;
     }
 
-    /** What the device computes itself. */
+    /** The results of the device without fallbacks. */
     private HostTensor[] own(Case c) {
         HostTensor[] in = prepared(c).in;
         if (own == null) {
@@ -171,7 +170,7 @@ final class Conformance {
         prepared(c).compare("shifted", runs[0], 1);
     }
 
-    /** Whether the device replays a step that it recorded. Where it just runs one again, a third run says no more than a second. */
+    /** Returns true if the device captures and replays steps. Otherwise a third run tests no more than the second. */
     private boolean records() {
         int[] runs = {0};
         try (Scope scope = new Scope(device)) {
@@ -189,7 +188,7 @@ final class Conformance {
         return runs[0] < 3;
     }
 
-    /** The results of runs on the same guarded tensors: the first straight, the others as a step. */
+    /** The results of several runs on the same guarded tensors: the first eagerly, the others as a step. */
     private static HostTensor[][] guarded(Device device, Op op, HostTensor[] in, int[] shifts, int runs) {
         try (Scope scope = new Scope(device)) {
             Spec[] specs = op.outputs(OpRunner.specs(in));
@@ -279,7 +278,7 @@ final class Conformance {
         refused(c, new Fallback(false, Set.of(c.op().getClass()), line -> {}), in);
     }
 
-    /** However a device lays weights out, and whether or not it computes with them, they are read as they were written. */
+    /** Weights read back as written, in any layout, even if the device does not compute with them. */
     private void readBack(HostTensor[] in) {
         try (Scope scope = new Scope(device)) {
             Tensor[] tensors = OpRunner.upload(scope, in);
@@ -329,20 +328,20 @@ final class Conformance {
 
     /**
      * Along a random direction v for each input, and with a random cotangent r, sum(gradient * v) must be the slope of
-     * sum(r * y). The slope comes from four evaluations at steps h and h/2 (Richardson): the reference rounds y to
-     * float32, so a second-order formula would have to trade rounding against truncation, while at fourth order a step
-     * of 1/64 makes both small. Three things may differ, and add up:
+     * sum(r * y). The slope comes from four evaluations at steps h and h/2 (Richardson). The reference rounds y to float32, so a
+     * second-order formula would trade rounding against truncation; at fourth order both are small with a step of 1/64. The
+     * tolerance is the sum of three errors:
      *
      * <ul>
-     *   <li>that rounding: u * |r * y| for every element, independent, divided by the step; a factor 6 covers the
-     *       weights of the formula and three standard deviations;
-     *   <li>truncation: less than the difference between the fourth-order and the second-order answer;
-     *   <li>the gradient's own rounding, as {@link Tolerances#gradient} has it.
+     *   <li>rounding of y: u * |r * y| for every element, independent, divided by the step; a factor 6 covers the weights of the
+     *       formula and three standard deviations;
+     *   <li>truncation: less than the difference between the fourth-order and the second-order result;
+     *   <li>rounding of the gradient: {@link Tolerances#gradient}.
      * </ul>
      *
-     * <p>If that is not well below the slope's own size, the check could not fail, and that is a failure of the case. A
-     * fused operation is asked twice: its own rule, and the tape's gradient of its expansion. Only the reference is asked
-     * this way: it is what the differences are taken of, and what every other device is held to.
+     * <p>If the tolerance is not well below the slope, the check could not fail, so the case fails. For a fused operation both its own
+     * gradient rule and the tape's gradient of its expansion are checked. Only the reference is checked this way; other devices are
+     * compared with it.
      */
     private void finiteDifferences(Case c) {
         Prepared known = prepared(c);
@@ -383,10 +382,7 @@ final class Conformance {
         }
     }
 
-    /**
-     * In norm against the reference's gradient in float32 on the same values, which its own finite differences hold. Those
-     * of 16-bit results would say nothing, and of any other device no more than this.
-     */
+    /** Compares gradients in norm with the reference's float32 gradients on the same values, which finite differences verify. */
     private void likeTheReference(Case c) {
         DType type = TypedCases.of(c);
         HostTensor[] in = prepared(c).in;
@@ -430,7 +426,7 @@ final class Conformance {
         return HostTensor.of(y.spec(), i -> Double.isFinite(y.at(i)) ? Case.bell(c.seed(), COTANGENT, i) : 0);
     }
 
-    /** The slope from what two central differences rose by: 2hD + ch^3 and hD + ch^3 / 8. */
+    /** The slope from the rises of two central differences: 2hD + ch^3 and hD + ch^3 / 8. */
     private static double fourthOrder(double coarse, double fine) {
         return (8 * fine - coarse) / (6 * STEP);
     }
@@ -438,8 +434,8 @@ final class Conformance {
     /**
      * One central difference.
      *
-     * @param moved by how much each element moved, as float32 has it
-     * @param rise by how much sum(r * y) rose
+     * @param moved the change of each element in float32
+     * @param rise the change of sum(r * y)
      */
     private record Move(double[] moved, double rise) {
         double along(HostTensor gradient) {
@@ -505,7 +501,7 @@ final class Conformance {
         }
     }
 
-    /** Infinite where one is a number and the other is not, or they are different infinities. */
+    /** The absolute error; infinite if only one value is finite, or for different infinities. */
     private static double error(HostTensor expected, HostTensor actual, int i) {
         double e = expected.at(i);
         double a = actual.at(i);
@@ -515,7 +511,7 @@ final class Conformance {
         return Double.isFinite(e) && Double.isFinite(a) ? Math.abs(e - a) : Double.POSITIVE_INFINITY;
     }
 
-    /** A case with everything the checks share, made once for all of them. */
+    /** The data of a case that all its checks share. */
     private record Prepared(Case of, HostTensor[] in, HostTensor[] expected, double[][] errors) {
         void compare(String which, HostTensor[] actual, double times) {
             for (int k = 0; k < expected.length; k++) {

@@ -1,6 +1,6 @@
 package dev.starforge.conformance;
 
-/** A device did not do what a case asks; the message says what it did instead. */
+/** A device failed a check; the message gives expected and actual results. */
 final class ConformanceFailure extends AssertionError {
     private static final long serialVersionUID = 1;
 

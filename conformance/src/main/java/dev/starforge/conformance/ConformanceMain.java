@@ -15,13 +15,13 @@ import java.util.regex.Pattern;
 import java.util.stream.IntStream;
 
 /**
- * The suite without a build tool, for a machine that has a GPU and nothing else: {@code ./dev conformance suite --device cuda},
- * or, without the sources, as docs/add-an-operation.md says.
+ * Runs the conformance suite without a build tool, for a GPU machine: {@code ./dev conformance suite --device cuda}, or, without the
+ * sources, as described in docs/add-an-operation.md.
  */
 public final class ConformanceMain {
     private ConformanceMain() {}
 
-    /** What the command line asked for. */
+    /** The command line options. */
     record Request(String device, Pattern only, Set<String> hidden, int part, int parts) {
         static Request parse(String... args) {
             String device = "";
@@ -56,7 +56,7 @@ public final class ConformanceMain {
             }
         }
 
-        /** Every so many-th case: processes side by side have one part each. */
+        /** Every {@code parts}-th matching case, so that parallel processes can run one part each. */
         List<Case> cases() {
             List<Case> asked = Cases.all().stream()
                     .filter(c -> only.matcher(c.toString()).find())
@@ -80,7 +80,7 @@ public final class ConformanceMain {
         System.exit(2);
     }
 
-    /** True when something was checked and nothing failed. */
+    /** Runs the suite. Returns true if at least one check ran and none failed. */
     static boolean run(Request request, PrintStream out) throws IOException {
         Selection selection = Selection.choose(request.device());
         Backend backend = selection.backend();
@@ -108,12 +108,12 @@ public final class ConformanceMain {
         return failed == 0 && passed > 0;
     }
 
-    /** The oracle. */
+    /** Opens the device that computes expected values. */
     static Device reference() {
         return Selection.choose("reference").backend().open(new DeviceOptions(0, 1, Path.of("")));
     }
 
-    /** Threads are for the CPU; other devices take none. */
+    /** Device options; only the CPU has a thread count. */
     static DeviceOptions options(Backend backend, int threads, Path kernelCache) {
         return options(backend, threads, kernelCache, Set.of());
     }

@@ -7,9 +7,9 @@ import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.Device;
 
 /**
- * A tensor in the middle of a larger allocation. What surrounds it is all ones, which is NaN in every float type and -1 as
- * a row number: a kernel that writes past the end changes it, and one that computes with what it read past the end shows
- * it. An output starts as a NaN that no arithmetic produces, so that an element nobody wrote is known for certain.
+ * A tensor in the middle of a larger allocation. The surrounding bits are all ones, NaN in every float type and -1 as a row number: a
+ * write outside the tensor changes them, and a read outside of it makes results NaN. Outputs are filled with a NaN that no arithmetic
+ * produces, which detects unwritten elements.
  */
 final class GuardedTensor {
     /** Elements on either side; at 4 bytes each, the alignment of an allocation. */
@@ -41,7 +41,7 @@ final class GuardedTensor {
         return new Spec(spec.dtype(), Shape.of(3 * GUARD + shift + spec.shape().size()));
     }
 
-    /** Quantized matrices have no neighbours but other matrices. */
+    /** The guards of quantized tensors are whole matrices. */
     private static Spec matrices(Spec spec, int shift) {
         Shape shape = spec.shape();
         long inside = matrix(spec) == 0 ? 0 : shape.size() / matrix(spec);
@@ -60,7 +60,7 @@ final class GuardedTensor {
         return guarded;
     }
 
-    /** A tensor that nobody has written to, {@code shift} elements off an allocation's alignment. */
+    /** An unwritten output tensor, {@code shift} elements off an allocation's alignment. */
     static GuardedTensor output(Scope scope, String name, Spec spec, int shift) {
         GuardedTensor guarded = new GuardedTensor(scope, name, spec, shift);
         for (int i = 0; i < spec.shape().size(); i++) {
@@ -78,12 +78,12 @@ final class GuardedTensor {
         return whole.view(offset, spec.shape());
     }
 
-    /** Puts everything back as it was before the run. */
+    /** Restores the initial contents of the tensor and its guards. */
     void restore() {
         scope.device().write(whole, image.bytes());
     }
 
-    /** What the tensor holds now, once its surroundings are known to be untouched. */
+    /** Reads the tensor. Fails if its guards were changed. */
     HostTensor read() {
         HostTensor now = OpRunner.download(Device.of(scope), whole);
         int size = Math.toIntExact(spec.shape().size());
@@ -96,7 +96,7 @@ final class GuardedTensor {
         return now.slice(offset, spec);
     }
 
-    /** As {@link #read}, for an output: every element must have been written. */
+    /** Reads an output like {@link #read}. Fails if an element was not written. */
     HostTensor written() {
         HostTensor now = read();
         for (int i = 0; i < now.size(); i++) {
@@ -107,7 +107,7 @@ final class GuardedTensor {
         return now;
     }
 
-    /** As {@link #read}, for an input the operation must not change. */
+    /** Reads an input like {@link #read}. Fails if the operation changed it. */
     void unchanged() {
         HostTensor now = read();
         int at = now.firstDifference(image.slice(offset, spec));

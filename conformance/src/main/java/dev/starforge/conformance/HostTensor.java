@@ -8,7 +8,7 @@ import java.nio.ByteOrder;
 import java.util.Arrays;
 import java.util.function.IntToDoubleFunction;
 
-/** A tensor's elements on this side of the seam: what a case feeds a device, and what was read back from one. */
+/** A tensor on the host: an input of a case, or a result that was read from a device. */
 final class HostTensor {
     private final Spec spec;
     private final ByteBuffer bytes;
@@ -50,7 +50,7 @@ final class HostTensor {
         return Math.toIntExact(spec.shape().size());
     }
 
-    /** All bytes, from the first, in the order a device copies them. */
+    /** All bytes in the order in which devices copy them. */
     ByteBuffer bytes() {
         return bytes.duplicate().clear().order(ByteOrder.LITTLE_ENDIAN);
     }
@@ -65,7 +65,7 @@ final class HostTensor {
         };
     }
 
-    /** By the codec, which is independent of every backend; once it was asked for, nobody writes to it any more. */
+    /** Decodes with the codec, which is independent of all backends, and caches the result; not writable afterwards. */
     private float decoded(int i) {
         if (decoded.length == 0) {
             decoded = new float[size()];
@@ -98,7 +98,7 @@ final class HostTensor {
         return bytes().slice(i * each, each);
     }
 
-    /** Where an element is, in bytes; of a quantized tensor the first of a matrix. */
+    /** The byte offset of an element; in a quantized tensor, of the first element of a matrix. */
     private int byteOf(int element) {
         return Math.toIntExact(
                 spec.dtype().isQuantized()
@@ -140,14 +140,14 @@ final class HostTensor {
         return values;
     }
 
-    /** The elements from {@code first} on, as another tensor. */
+    /** A copy of the elements from {@code first} on. */
     HostTensor slice(int first, Spec as) {
         HostTensor part = new HostTensor(as);
         part.bytes().put(bytes().slice(byteOf(first), part.bytes.capacity()));
         return part;
     }
 
-    /** Puts the elements of a tensor of the same type at {@code first} and after. */
+    /** Copies the elements of a tensor of the same type to {@code first}. */
     void put(int first, HostTensor part) {
         bytes().position(byteOf(first)).put(part.bytes());
     }
@@ -158,12 +158,12 @@ final class HostTensor {
         }
     }
 
-    /** The first element whose bits differ, or in a quantized tensor the first of its matrix; or -1. */
+    /** The first element whose bits differ, in a quantized tensor the first element of its matrix; -1 if all are equal. */
     int firstDifference(HostTensor other) {
         return firstDifference(other, 0, size());
     }
 
-    /** The same, of the elements {@code from} to {@code to - 1}, whole matrices of a quantized tensor. */
+    /** The same for elements {@code from} to {@code to - 1}, whole matrices if quantized. */
     int firstDifference(HostTensor other, int from, int to) {
         int start = byteOf(from);
         int length = byteOf(to) - start;

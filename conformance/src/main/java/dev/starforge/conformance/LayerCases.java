@@ -13,7 +13,7 @@ import dev.starforge.tensor.op.Plain;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Products with what follows them, one weight and several, few rows and many; sums with their norms. */
+/** Cases of fused layers: matmuls with epilogues, with one and several weights, few and many rows; additions with norms. */
 final class LayerCases {
     private final List<Case> cases = new ArrayList<>();
 
@@ -99,7 +99,7 @@ final class LayerCases {
                 ""));
     }
 
-    /** Weights of different types, as some files have them for queries, keys and values. */
+    /** Weights of different types, as in some files for queries, keys and values. */
     private void mixed(DType x, DType... weights) {
         List<Input> inputs = new ArrayList<>(List.of(drawn(NORMAL, x, 5, 64)));
         for (int i = 0; i < weights.length; i++) {
@@ -108,7 +108,7 @@ final class LayerCases {
         cases.add(new Case(new Layers.Linear(weights.length, false, Fn.IDENTITY, false, x, false), inputs, ""));
     }
 
-    /** Batches of 16-bit rows, with weights of one type that are read once for all of them. */
+    /** Small batches of 16-bit rows with weights of one type, which the kernel reads once. */
     private void batch(DType x, DType w, long rows, long in, boolean bias, Fn fn, boolean residual, long... outs) {
         List<Input> inputs = new ArrayList<>(List.of(drawn(NORMAL, x, rows, in)));
         for (long out : outs) {

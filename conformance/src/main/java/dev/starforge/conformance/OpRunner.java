@@ -12,11 +12,11 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 
-/** The ways an operation is run and read back. Results are its outputs, then the inputs it overwrote. */
+/** Runs an operation and reads its results: the outputs, then the overwritten inputs. */
 final class OpRunner {
     private OpRunner() {}
 
-    /** As {@link Device#run} does it, on freshly allocated tensors. */
+    /** Runs an operation with {@link Device#run} on newly allocated tensors. */
     static HostTensor[] plain(Device device, Op op, HostTensor... in) {
         try (Scope scope = new Scope(device)) {
             Tensor[] inputs = upload(scope, in);
@@ -27,7 +27,7 @@ final class OpRunner {
         }
     }
 
-    /** As a model does it: through {@link EagerOps}, with what {@code fallback} says of expansions. */
+    /** Runs an operation like a model, through {@link EagerOps} with this fallback. */
     static HostTensor[] eager(Device device, Fallback fallback, Op op, HostTensor... in) {
         try (Scope scope = new Scope(device)) {
             Tensor[] inputs = upload(scope, in);

@@ -20,8 +20,8 @@ import java.util.Set;
 import java.util.TreeSet;
 
 /**
- * The table of which backend runs what, from what the backends declare for the cases of the suite. It is checked in, and a
- * test fails when it is not what this class writes: {@code ./dev conformance table docs/ops.md}.
+ * Generates the table of operations and backends from the support that backends declare for the cases of the suite:
+ * {@code ./dev conformance table docs/ops.md}. A test fails if the checked-in table is out of date.
  */
 public final class OpsTable {
     private static final List<String> BACKENDS = List.of("reference", "cpu", "cuda", "metal");
@@ -73,7 +73,7 @@ public final class OpsTable {
         return table.toString().replace("|  |", "| |").replace("|  |", "| |");
     }
 
-    /** Whether the operation has a gradient rule of its own, or is recorded as its parts, which have. */
+    /** Returns true if the operation has a gradient rule, or is recorded as operations that have one. */
     static boolean hasGradient(Class<?> op) {
         try {
             return Layers.class.isAssignableFrom(op)

@@ -9,9 +9,9 @@ import java.util.List;
 import java.util.StringJoiner;
 
 /**
- * How a step's queries lie: for each sequence how many tokens are new and how many are cached before them. Blocks are
- * dealt to the sequences in a shuffled order, a few stay unused, and tables are one entry wider than anyone needs, because
- * that is how a cache looks after an hour of serving. Rows nobody may see hold large values, so that reading one shows.
+ * The layout of a step: the new and the cached tokens of each sequence. As in a cache after an hour of serving, blocks are assigned in
+ * shuffled order, a few are unused, and tables are one entry wider than necessary. Rows that no query may read hold large values, so
+ * that reading one changes the result.
  */
 final class RaggedBatch {
     private static final int SPARE_BLOCKS = 2;
@@ -83,7 +83,7 @@ final class RaggedBatch {
         return rows;
     }
 
-    /** Keys of a row of scores in the expansion: every sequence's whole table. */
+    /** Keys per row of scores in the expansion: the whole tables of all sequences. */
     int keys() {
         return tables.size() * block;
     }
@@ -97,7 +97,7 @@ final class RaggedBatch {
         return cache(width, UNSEEN);
     }
 
-    /** The three inputs that say all this to an operation: starts, positions, tables. */
+    /** The three layout inputs of an operation: starts, positions, tables. */
     List<Input> layout() {
         return List.of(
                 new Input(Spec.i32(starts.size()), new Source.Listed(starts), false),

@@ -137,7 +137,7 @@ final class SyntheticHistory {
 
     private void begin(String branch, String message) throws IOException {
         print("commit " + branch + "\nmark :" + ++mark + "\n");
-        print("committer Somebody <somebody@example.org> " + (1_500_000_000L + 3600L * mark) + " +0000\n");
+        print("committer Committer <committer@example.org> " + (1_500_000_000L + 3600L * mark) + " +0000\n");
         print("data " + message.length() + "\n" + message + "\n");
     }
 
