@@ -8,7 +8,10 @@ import java.util.Optional;
 public final class ClosestName {
     private ClosestName() {}
 
-    /** The nearest of some names that have sections, {@code section.key}; the right key in the wrong section is near, too. */
+    /**
+     * Returns the closest of some names of the form {@code section.key}. The right key in the wrong section is also
+     * close.
+     */
     public static String key(String given, Collection<String> known) {
         return known.stream()
                 .min(Comparator.comparingInt(
@@ -16,7 +19,7 @@ public final class ClosestName {
                 .orElseThrow();
     }
 
-    /** The nearest name, if it is near enough to be meant: half of what was given is right. */
+    /** Returns the closest name if at least half of the given one matches it. */
     public static Optional<String> name(String given, Collection<String> known) {
         return known.stream()
                 .min(Comparator.comparingInt(name -> distance(given, name)))
@@ -27,7 +30,7 @@ public final class ClosestName {
         return path.substring(path.lastIndexOf('.') + 1);
     }
 
-    /** Characters to insert, remove or replace to make one text of the other. */
+    /** The Levenshtein distance of two strings. */
     public static int distance(String a, String b) {
         int[] row = new int[b.length() + 1];
         for (int j = 0; j <= b.length(); j++) {

@@ -2,7 +2,7 @@ package dev.starforge.text;
 
 import java.nio.file.Path;
 
-/** A file or folder that cannot be used; the message begins with its path. */
+/** Thrown when a file or folder cannot be used; the message begins with its path. */
 public class FileException extends RuntimeException {
     private static final long serialVersionUID = 1;
 

@@ -43,7 +43,7 @@ public final class TokenIdList {
         return from(0);
     }
 
-    /** A copy of the ids from {@code start} on. */
+    /** Returns a copy of the ids from index {@code start} to the end. */
     public int[] from(int start) {
         return Arrays.copyOfRange(ids, start, size);
     }

@@ -2,7 +2,7 @@ package dev.starforge.text;
 
 import java.nio.file.Path;
 
-/** A tokenizer that cannot be used as asked; the message begins with the file and names the place in it. */
+/** Thrown when a tokenizer cannot be used; the message begins with the file and gives the location in it. */
 public final class TokenizerException extends RuntimeException {
     private static final long serialVersionUID = 1;
 

@@ -10,8 +10,8 @@ import java.util.Arrays;
 import java.util.List;
 
 /**
- * Byte-pair encoding (Sennrich et al., 2016) with a list of merges, the first one first. A character without a token
- * becomes the tokens of its bytes, or the unknown token, or nothing, as the settings say.
+ * Byte-pair encoding (Sennrich et al., 2016) with a ranked list of merges. Depending on the settings, a character
+ * without a token becomes the tokens of its bytes, becomes the unknown token, or is dropped.
  */
 public final class Bpe implements TokenModel {
     private static final int DIRECT = 0x180;
@@ -26,18 +26,18 @@ public final class Bpe implements TokenModel {
     private final int unknown;
 
     /**
-     * How a word is begun.
+     * Settings of the encoder.
      *
-     * @param spellsBytes words come as plain text and are spelled in {@link ByteAlphabet} here
-     * @param byteFallback a character without a token becomes {@code <0x61>} tokens, if all of them are there
-     * @param unknown the token for the rest; empty: the rest is left out
-     * @param fusesUnknown adjacent characters without a token become one unknown token
-     * @param ignoresMerges a word that is a token is that token, whatever the merges say
+     * @param spellsBytes whether words are plain text that is spelled in {@link ByteAlphabet} here
+     * @param byteFallback whether a character without a token becomes {@code <0x61>} tokens, if all of them exist
+     * @param unknown token for other characters; if empty, they are dropped
+     * @param fusesUnknown whether adjacent characters without a token become one unknown token
+     * @param ignoresMerges whether a word that is a token becomes that token regardless of the merges
      */
     public record Settings(
             boolean spellsBytes, boolean byteFallback, String unknown, boolean fusesUnknown, boolean ignoresMerges) {}
 
-    /** Two symbols that merge; {@code place} is the position of the rule in the file. */
+    /** A merge of two symbols; {@code place} is the location of the rule in the file. */
     public record Merge(String left, String right, String place) {}
 
     public Bpe(Path file, Vocabulary vocabulary, List<Merge> list, Settings settings) {
@@ -69,7 +69,7 @@ public final class Bpe implements TokenModel {
         return id;
     }
 
-    /** The ids of {@code <0x00>} to {@code <0xFF>}, -1 where there is none. */
+    /** The ids of {@code <0x00>} to {@code <0xFF>}, or -1 if the token does not exist. */
     static int[] byteTokens(Vocabulary vocabulary) {
         int[] ids = new int[256];
         Arrays.setAll(ids, b -> vocabulary.id("<0x%02X>".formatted(b)));

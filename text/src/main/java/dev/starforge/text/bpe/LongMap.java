@@ -2,7 +2,7 @@ package dev.starforge.text.bpe;
 
 import java.util.Arrays;
 
-/** Non-negative longs to longs by open addressing, key beside value: pairs of ids to merges, edges of a trie. */
+/** A hash map from non-negative longs to longs with open addressing, used for merges and trie edges. */
 public final class LongMap {
     public static final long NONE = -1;
 
@@ -24,7 +24,7 @@ public final class LongMap {
         return (long) high << 32 | low & 0xFFFFFFFFL;
     }
 
-    /** The value of a key, or {@link #NONE}. */
+    /** Returns the value of a key, or {@link #NONE}. */
     public long get(long key) {
         int slot = slot(key);
         return table[2 * slot] == key ? table[2 * slot + 1] : NONE;

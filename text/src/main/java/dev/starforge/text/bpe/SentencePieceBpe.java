@@ -8,8 +8,8 @@ import java.nio.file.Path;
 import java.util.Arrays;
 
 /**
- * SentencePiece's byte-pair encoding as in llama.cpp. There is no list of merges: two adjacent symbols merge when their
- * joint text is a token, the highest score first. A character that is part of no token becomes the tokens of its bytes.
+ * SentencePiece's byte-pair encoding as in llama.cpp. There is no list of merges: two adjacent symbols merge if their
+ * concatenation is a token, the highest score first. A character without a token becomes the tokens of its bytes.
  */
 public final class SentencePieceBpe implements TokenModel {
     private final Path file;
@@ -18,7 +18,7 @@ public final class SentencePieceBpe implements TokenModel {
     private final int[] bytes;
     private final int unknown;
 
-    /** Scores by id; {@code unknown} is -1 when there is no such token. */
+    /** @param unknown -1 if there is no unknown token */
     public SentencePieceBpe(Path file, Vocabulary vocabulary, float[] scores, int unknown) {
         this.file = file;
         this.vocabulary = vocabulary;

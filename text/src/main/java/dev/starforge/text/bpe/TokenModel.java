@@ -4,7 +4,7 @@ package dev.starforge.text.bpe;
 public sealed interface TokenModel permits Bpe, SentencePieceBpe {
     Vocabulary vocabulary();
 
-    /** An encoder for one thread. */
+    /** Creates an encoder for use by one thread. */
     WordEncoder encoder();
 
     /**

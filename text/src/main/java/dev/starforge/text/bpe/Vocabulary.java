@@ -6,7 +6,7 @@ import java.util.Collection;
 
 /** Maps ids to tokens and tokens to ids. Lookups take a span of characters, so encoding allocates no strings. */
 public final class Vocabulary {
-    /** Ids may leave holes, but a hole costs memory, and a file must not buy much of that with one number. */
+    /** Maximum number of unused ids, since each costs memory and the file is untrusted. */
     private static final int MAX_HOLES = 1 << 20;
 
     private static final int LONGEST_TOKEN = 1 << 16;
@@ -61,7 +61,7 @@ public final class Vocabulary {
         return tokens.length;
     }
 
-    /** Characters of the longest token. */
+    /** Length of the longest token. */
     int longest() {
         return longest;
     }
@@ -74,17 +74,17 @@ public final class Vocabulary {
         return tokens[id];
     }
 
-    /** The id of a token, or -1. */
+    /** Returns the id of a token, or -1. */
     public int id(String text) {
         return id(text.toCharArray(), 0, text.length());
     }
 
-    /** The id of a span, or -1. */
+    /** Returns the id of a span, or -1. */
     int id(char[] text, int from, int to) {
         return slots[slot(text, from, to)] - 1;
     }
 
-    /** Where the span is, or the free slot where it would be. */
+    /** Returns the slot of the span, or the free slot to insert it. */
     private int slot(char[] text, int from, int to) {
         int slot = hash(text, from, to) & mask;
         while (slots[slot] != 0 && !same(tokens[slots[slot] - 1], text, from, to)) {

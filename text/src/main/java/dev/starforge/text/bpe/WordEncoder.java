@@ -5,15 +5,15 @@ import dev.starforge.text.pretokenizer.PreTokenSink;
 import java.util.Arrays;
 
 /**
- * Encodes pre-tokens by merging adjacent symbols, the best pair first, the leftmost among equals. The symbols of a word are a
- * linked list; a heap of (rank, place) finds the next merge in the logarithm of the word's length, whether the word has
- * six characters or is a whole file. An entry whose pair no longer exists is detected by its rank. Words repeat, so the
- * encodings of short ones are cached in a direct-mapped table of fixed size.
+ * Encodes pre-tokens by merging adjacent symbols, the pair with the lowest rank first, the leftmost among equals. The
+ * symbols of a word form a linked list; a heap of (rank, position) finds the next merge in logarithmic time, also for
+ * very long words. Heap entries whose pair no longer exists are recognized by their rank. Encodings of short words are
+ * cached in a direct-mapped table of fixed size.
  *
- * <p>An encoder is for one thread; what it was made from is shared.
+ * <p>An encoder is used by one thread; its vocabulary and merges are shared.
  */
 public abstract class WordEncoder implements PreTokenSink {
-    /** A pair that does not merge. */
+    /** The result for a pair that does not merge. */
     static final long NONE = -1;
 
     private static final int CACHED_WORDS = 1 << 15;
@@ -37,10 +37,10 @@ public abstract class WordEncoder implements PreTokenSink {
     /** Splits a word into symbols with {@link #symbol}. */
     abstract void split(char[] text, int from, int to);
 
-    /** What two symbols merge to as (rank, id), the lowest rank first; {@link #NONE} when they do not. */
+    /** Returns the merge of two symbols as (rank, id), or {@link #NONE}. */
     abstract long pair(int left, int right);
 
-    /** Writes a symbol that stayed. */
+    /** Writes the tokens of a symbol after the last merge. */
     abstract void write(int symbol, TokenIdList out);
 
     public final void into(TokenIdList buffer) {
@@ -131,7 +131,7 @@ public abstract class WordEncoder implements PreTokenSink {
         }
     }
 
-    /** Looks at the pair that begins at a symbol. */
+    /** Adds the pair that begins at a symbol to the heap. */
     private void offer(int left) {
         int right = next[left];
         long pair = right < 0 ? NONE : pair(left, right);

@@ -1,6 +1,6 @@
 package dev.starforge.text.config;
 
-/** A setting that cannot be obeyed; the message begins with where it stands and names the key. */
+/** Thrown for an invalid setting; the message begins with its location and names the key. */
 public final class ConfigException extends RuntimeException {
     private static final long serialVersionUID = 1;
 

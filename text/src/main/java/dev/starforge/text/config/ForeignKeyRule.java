@@ -2,7 +2,7 @@ package dev.starforge.text.config;
 
 import java.util.List;
 
-/** How a config key of another trainer that has no equivalent here is handled, in any section. */
+/** A rule for a config key of another trainer that has no equivalent here. It applies in any section. */
 public sealed interface ForeignKeyRule {
     /** Accepted with these values only, because they match the fixed behaviour. */
     record AllowedValues(List<String> values, String reason) implements ForeignKeyRule {}

@@ -11,35 +11,35 @@ import java.util.stream.Stream;
 
 /**
  * A config key: its name, its allowed values, its default, and its names in other programs. A module declares its
- * settings as a table of these; a {@link Schema} joins tables.
+ * settings as a table of keys; a {@link Schema} joins tables.
  *
- * @param path sections and name, with dots between
- * @param kind what may stand there, in words
+ * @param path section and name, joined by a dot
+ * @param kind description of the allowed values
  * @param missing the default
- * @param accept turns what a file says into a value, or throws {@link Refusal}
- * @param doc what it does, in one line
- * @param aliases other names, valid in any section, since configs found in the wild put them anywhere
+ * @param accept converts a parsed value, or throws {@link Refusal}
+ * @param doc description in one line
+ * @param aliases other names, valid in any section, since existing configs have them in various sections
  */
 public record Key<T>(
         String path, Form form, String kind, T missing, Function<Object, T> accept, String doc, List<Alias> aliases) {
 
-    /** How a value is written. */
+    /** The syntax of a value. */
     public enum Form {
         VALUE,
-        /** Numbers are text, too. */
+        /** A string, which may look like a number. */
         TEXT,
-        /** One of some words, never quoted. */
+        /** One of several fixed words, never quoted. */
         WORD,
-        /** A number that is {@code auto} unless it is set. */
+        /** A number with the default {@code auto}. */
         FITTED,
-        /** A list, which commas divide on the command line. */
+        /** A list, separated by commas on the command line. */
         PATTERNS
     }
 
-    /** Another name; {@code words} translates values, and what it does not have stays. */
+    /** Another name of a key; {@code words} translates values. Values without a translation do not change. */
     public record Alias(String name, Map<String, Object> words) {}
 
-    /** A value that is not what the key takes. */
+    /** Thrown for a value that the key does not allow. */
     static final class Refusal extends RuntimeException {
         private static final long serialVersionUID = 1;
     }
@@ -54,7 +54,7 @@ public record Key<T>(
         return new Key<>(path, form, kind, missing, accept, doc, List.copyOf(more));
     }
 
-    /** A value as messages and tables show it. */
+    /** Formats a value for messages and tables. */
     static String shown(Object value) {
         return switch (value) {
             case OptionalInt number when number.isEmpty() -> "auto";
@@ -80,7 +80,7 @@ public record Key<T>(
                 doc);
     }
 
-    /** A whole number of 64 bits. */
+    /** A 64-bit integer. */
     public static Key<Long> longInteger(String path, long missing, long least, long most, String doc) {
         boolean open = most == Integer.MAX_VALUE || most == Long.MAX_VALUE;
         String range = !open ? " " + least + ".." + most : least == Long.MIN_VALUE ? "" : " from " + least;
@@ -98,7 +98,7 @@ public record Key<T>(
                 doc);
     }
 
-    /** A whole number, where 0 and the word {@code all} are no limit. */
+    /** An integer, where 0 or the word {@code all} means no limit. */
     public static Key<Integer> limit(String path, int missing, String doc) {
         Key<Integer> number = integer(path, missing, 0, Integer.MAX_VALUE, doc);
         return of(
@@ -111,16 +111,16 @@ public record Key<T>(
     }
 
     /**
-     * A whole number with the default {@code auto}, which is fitted to the machine.
+     * An integer with the default {@code auto}, which is fitted to the machine.
      *
-     * @param first what the fitting begins with
+     * @param first initial value of the fitting
      */
     public static Key<Integer> fitted(String path, int first, int least, int most, String doc) {
         Key<Integer> number = integer(path, first, least, most, doc);
         return of(path, Form.FITTED, number.kind() + ", or auto", first, number.accept(), doc);
     }
 
-    /** A whole number, or {@code auto}, the default: empty. */
+    /** An integer or {@code auto}, which is the default and gives an empty value. */
     public static Key<OptionalInt> automatic(String path, int least, int most, String doc) {
         Key<Integer> number = integer(path, least, least, most, doc);
         return of(
@@ -167,7 +167,7 @@ public record Key<T>(
                 doc);
     }
 
-    /** Any text; null in the file is the empty one. */
+    /** A string; null in the file is the empty string. */
     public static Key<String> text(String path, String missing, String doc) {
         return of(
                 path,
@@ -183,7 +183,7 @@ public record Key<T>(
                 doc);
     }
 
-    /** One of a few words; true, false and null are words, too. */
+    /** One of several words; true, false and null are words as well. */
     public static Key<String> choice(String path, String missing, List<String> words, String doc) {
         return of(
                 path,
@@ -200,7 +200,7 @@ public record Key<T>(
                 doc);
     }
 
-    /** One of the names of an enum, in small letters. */
+    /** One of the names of an enum, in lower case. */
     public static <E extends Enum<E>> Key<E> choice(String path, E missing, String doc) {
         Class<E> type = missing.getDeclaringClass();
         List<String> words = Stream.of(type.getEnumConstants()).map(Key::shown).toList();
@@ -219,7 +219,7 @@ public record Key<T>(
         return of(path, Form.VALUE, "text or a list of texts", missing, Key::list, doc);
     }
 
-    /** A list of patterns for paths, or one; none by default. */
+    /** A path pattern or a list of them; empty by default. */
     public static Key<List<String>> patterns(String path, String doc) {
         return of(path, Form.PATTERNS, "pattern or a list of patterns", List.of(), Key::list, doc);
     }
@@ -256,7 +256,7 @@ public record Key<T>(
                 doc);
     }
 
-    /** Names with a number above 0 each. */
+    /** Positive numbers by name. */
     public static Key<Map<String, Double>> weights(String path, String doc) {
         return of(
                 path,

@@ -9,8 +9,8 @@ import java.util.Optional;
 import java.util.TreeMap;
 
 /**
- * All keys of a config file: tables of keys, joined, and rules for the keys of other programs. All commands read one
- * file with one schema, so each takes its own settings and checks those of the others.
+ * All keys of a config file, and rules for the keys of other programs. All commands read the same file with one schema,
+ * so each command also checks the settings of the others.
  */
 public final class Schema {
     private final Map<String, Key<?>> keys;
@@ -18,7 +18,7 @@ public final class Schema {
     private final Map<String, ForeignKeyRule> foreign;
     private final String shorthand;
 
-    /** A key by another name. */
+    /** A key found by an alias. */
     record Named(Key<?> key, Map<String, Object> words) {}
 
     private Schema(Map<String, Key<?>> keys, Map<String, ForeignKeyRule> foreign, String shorthand) {
@@ -46,7 +46,10 @@ public final class Schema {
         return new Schema(byPath, foreign, "");
     }
 
-    /** The same, where the keys of one section may stand without it; where such a name is a key itself, it is that key. */
+    /**
+     * Returns a schema in which the keys of one section may appear without the section. If such a name is itself a key,
+     * that key takes precedence.
+     */
     public Schema withShorthand(String section) {
         return new Schema(keys, foreign, section + ".");
     }
@@ -55,13 +58,13 @@ public final class Schema {
         return List.copyOf(keys.values());
     }
 
-    /** The key of a path. */
+    /** Returns the key at a path. */
     Optional<Key<?>> key(String path) {
         Key<?> key = keys.get(path);
         return Optional.ofNullable(key == null && !shorthand.isEmpty() ? keys.get(shorthand + path) : key);
     }
 
-    /** The key that other programs have under the last name of a path. */
+    /** Returns the key that has the last name of a path as an alias. */
     Optional<Named> alias(String path) {
         return Optional.ofNullable(aliases.get(last(path)));
     }
@@ -79,7 +82,7 @@ public final class Schema {
                 .anyMatch(key -> key.startsWith(path + ".") || key.startsWith(shorthand + path + "."));
     }
 
-    /** The path that was probably meant; of two that are as near, the one of the shorthand's section. */
+    /** Returns the closest path. Among equally close ones, prefers the shorthand section. */
     String nearest(String path) {
         List<String> paths = new ArrayList<>();
         if (!shorthand.isEmpty()) {
@@ -93,7 +96,7 @@ public final class Schema {
         return path.substring(path.lastIndexOf('.') + 1);
     }
 
-    /** Tables of all settings and of other programs' names, for the page that documents them. */
+    /** Returns the documentation of all settings and aliases as Markdown tables. */
     public String markdown() {
         StringBuilder page = new StringBuilder();
         String section = "";
@@ -137,7 +140,7 @@ public final class Schema {
     private static String words(ForeignKeyRule answer) {
         return switch (answer) {
             case ForeignKeyRule.AllowedValues(List<String> values, String reason) ->
-                "`" + String.join("`, `", values) + "` is what is done; others are refused: " + reason;
+                "`" + String.join("`, `", values) + "` is the only accepted value: " + reason;
             case ForeignKeyRule.Unsupported(String reason) -> "refused: " + reason;
             case ForeignKeyRule.AddedTo(Key<Integer> key, String reason) ->
                 "is added to `" + key.path() + "`: " + reason;

@@ -26,9 +26,9 @@ import org.snakeyaml.engine.v2.nodes.ScalarNode;
 import org.snakeyaml.engine.v2.nodes.SequenceNode;
 
 /**
- * The values of a schema's keys: from a YAML 1.2 file, changed by single assignments, with defaults for the rest. The file is
- * composed, not loaded, so that every complaint has its line: an unknown key with the nearest known one, a value of the wrong
- * type or out of range with what was expected. Immutable; whatever changes it gives a changed copy.
+ * The values of a schema's keys: from a YAML 1.2 file and assignments, with defaults for the rest. The file is parsed
+ * to nodes, so every error has a line number: an unknown key with the closest known one, or a value of the wrong type
+ * or out of range with the expected one. Immutable; methods that change settings return a copy.
  */
 public final class Settings {
     private static final int MAX_FILE_BYTES = 1 << 20;
@@ -43,7 +43,7 @@ public final class Settings {
         this.places = places;
     }
 
-    /** Nothing but defaults. */
+    /** Returns the default settings. */
     public static Settings of(Schema schema) {
         return new Settings(schema, new LinkedHashMap<>(), new LinkedHashMap<>());
     }
@@ -52,7 +52,7 @@ public final class Settings {
         return new Settings(schema, new LinkedHashMap<>(values), new LinkedHashMap<>(places));
     }
 
-    /** With those of a file; paths in it are relative to where the program runs. */
+    /** Adds the settings of a file; paths in it are relative to the working directory. */
     public Settings read(Path file) {
         Settings changed = copy();
         try (InputStream in = Files.newInputStream(file)) {
@@ -81,7 +81,7 @@ public final class Settings {
         return changed;
     }
 
-    /** With single settings as {@code section.key=value}, the value in YAML. */
+    /** Adds settings in the form {@code section.key=value}, with the value in YAML. */
     public Settings set(List<String> assignments) {
         Settings changed = copy();
         for (String assignment : assignments) {
@@ -111,7 +111,7 @@ public final class Settings {
         return changed;
     }
 
-    /** Patterns begin with what YAML takes for something else. */
+    /** Path patterns may begin with characters that are special in YAML. */
     private boolean divided(String path, String text) {
         return schema.key(path)
                 .filter(key -> key.form() == Key.Form.PATTERNS && !(text.startsWith("[") && text.endsWith("]")))
@@ -119,9 +119,9 @@ public final class Settings {
     }
 
     /**
-     * Takes the settings of a section.
+     * Reads the settings of a section.
      *
-     * @param named keys of the file so far, with the names they stand under, since one may stand under two
+     * @param named keys of the file so far, with the names used for them, since a key may have two names
      */
     private void section(String file, String prefix, Node node, Map<String, String> named) {
         if (!(node instanceof MappingNode mapping)) {
@@ -153,12 +153,14 @@ public final class Settings {
                 + node.getStartMark().map(mark -> ":" + (mark.getLine() + 1)).orElse("");
     }
 
-    /** YAML drops line breaks and comments after {@code #} from a plain scalar, which may be a path. */
+    /**
+     * Returns true for a plain scalar that lost a line break or a comment after {@code #}, which may be part of a path.
+     */
     private static boolean unquoted(Node node) {
         return node instanceof ScalarNode scalar && scalar.getScalarStyle() == ScalarStyle.PLAIN;
     }
 
-    /** A node as Boolean, Long, Double, String, List or Map; null is the empty text. */
+    /** Converts a node to Boolean, Long, Double, String, List or Map; null becomes the empty string. */
     private Object value(String path, Node node) {
         return switch (node) {
             case ScalarNode scalar when !unquoted(scalar) -> scalar.getValue();
@@ -259,7 +261,7 @@ public final class Settings {
         return (T) values.getOrDefault(key.path(), key.missing());
     }
 
-    /** The value under a path, as text; for tables and tests. */
+    /** Returns the value at a path as text, for tables and tests. */
     public String show(String path) {
         return Key.shown(get(schema.key(path).orElseThrow(() -> new ConfigException("unknown key " + path))));
     }
@@ -269,20 +271,20 @@ public final class Settings {
         return values.containsKey(key.path());
     }
 
-    /** With one value changed. */
+    /** Sets one value. */
     public <T> Settings with(Key<T> key, T value) {
         Settings changed = copy();
         changed.values.put(key.path(), Objects.requireNonNull(value));
         return changed;
     }
 
-    /** An error about the value of a key, with the place it comes from. */
+    /** Creates an error about the value of a key, with the location of the value. */
     public ConfigException wrong(Key<?> key, String message) {
         return new ConfigException(places.getOrDefault(key.path(), "default") + ": key " + key.path() + ": "
                 + Key.shown(get(key)) + ": " + message);
     }
 
-    /** Every setting with its value, as a file that reads back to the same. */
+    /** Returns all settings as YAML. Reading it gives the same settings. */
     public String yaml() {
         StringBuilder yaml = new StringBuilder();
         List<String> open = List.of();
@@ -300,7 +302,7 @@ public final class Settings {
         return yaml.toString();
     }
 
-    /** The value of a key as it stands in a file. */
+    /** Returns the value of a key as YAML. */
     public String yaml(Key<?> key) {
         return switch (key.form()) {
             case WORD -> Key.shown(get(key));

@@ -25,9 +25,9 @@ public final class Yaml {
     private Yaml() {}
 
     /**
-     * The single document of the input, or empty.
+     * Parses the single document of the input; empty if there is none.
      *
-     * @throws org.snakeyaml.engine.v2.exceptions.YamlEngineException when it is not YAML, or nested too deeply
+     * @throws org.snakeyaml.engine.v2.exceptions.YamlEngineException if the input is not YAML or nested too deeply
      */
     public static Optional<Node> compose(String label, String text) {
         LoadSettings settings = LoadSettings.builder()

@@ -22,13 +22,15 @@ import java.util.stream.Stream;
 public record FolderLock(FileChannel channel) implements AutoCloseable {
     public static final String FILE = ".lock";
 
-    /** Beyond the text of the file, which must stay readable on systems with mandatory locks. */
+    /**
+     * The locked position, beyond the content of the file, which must stay readable on systems with mandatory locks.
+     */
     private static final long LOCK_OFFSET = Long.MAX_VALUE - 1;
 
     /**
-     * Takes the lock of a folder that exists.
+     * Locks an existing folder.
      *
-     * @param holder name of the program, shown to processes that find the lock taken
+     * @param holder name of the program, shown to processes that find the folder locked
      * @throws FileException if this or another process holds the lock
      */
     public static FolderLock take(Path folder, String holder) throws IOException {

@@ -25,7 +25,7 @@ public final class Hashes {
         return HexFormat.of().formatHex(digest().digest(bytes));
     }
 
-    /** The first eight bytes, where a number must do. */
+    /** The first eight bytes of the hash of a string. */
     public static long first64(String text) {
         return ByteBuffer.wrap(digest().digest(text.getBytes(StandardCharsets.UTF_8)))
                 .getLong();

@@ -27,7 +27,7 @@ public final class FillInMiddle {
         this.markers = markers;
     }
 
-    /** Fill-in-the-middle prompts of a model whose tokenizer has the tokens for them. */
+    /** Creates the prompt builder of a model; fails if its tokenizer has no fill-in-the-middle tokens. */
     public static FillInMiddle of(Tokenizer tokenizer, Path model) {
         return FimMarkers.of(tokenizer)
                 .map(markers -> new FillInMiddle(tokenizer, markers))
@@ -40,7 +40,7 @@ public final class FillInMiddle {
                                         .collect(Collectors.joining(", or "))));
     }
 
-    /** The prompt for the middle between a prefix and a suffix. */
+    /** Builds the prompt for the middle between a prefix and a suffix. */
     public int[] prompt(String prefix, String suffix) {
         TokenIdList ids = new TokenIdList();
         tokenizer.encode("", true, ids);
@@ -52,24 +52,24 @@ public final class FillInMiddle {
         return ids.toArray();
     }
 
-    /** A piece of another file, which a prompt may show before the one to fill in. */
+    /** An excerpt of another file, placed before the file to complete. */
     public record Snippet(String file, String text) {}
 
     /**
-     * A prompt cut to size.
+     * A prompt within a token limit.
      *
-     * @param truncated whether something had to be left out
+     * @param truncated whether text was dropped to meet the limit
      */
     public record Window(int[] prompt, boolean truncated) {}
 
     /**
-     * The prompt for the middle between a prefix and a suffix, preceded by snippets of other files in the repository format
-     * (Hui et al. 2024, Qwen2.5-Coder) as far as the vocabulary has tokens for it. What is nearest to the middle is kept: of
-     * the prefix its end, of the suffix its beginning, of the snippets the last.
+     * Builds the prompt for the middle between a prefix and a suffix, preceded by snippets of other files in the
+     * repository format (Hui et al. 2024, Qwen2.5-Coder) if the vocabulary has its tokens. Keeps the text closest to
+     * the middle: the end of the prefix, the start of the suffix, and the last snippets.
      *
-     * @param begun what of the middle is written already
-     * @param near the most tokens for prefix and suffix, three parts to one
-     * @param room the most tokens for all
+     * @param begun the part of the middle that is already written
+     * @param near maximum number of tokens for prefix and suffix, in a ratio of three to one
+     * @param room maximum number of tokens in total
      */
     public Window window(String prefix, String begun, String suffix, List<Snippet> snippets, int near, int room) {
         int[] bos = tokenizer.encode("", true);
@@ -112,7 +112,7 @@ public final class FillInMiddle {
         return ids.toArray();
     }
 
-    /** A name behind its token; a vocabulary without one has empty lines there. */
+    /** Writes a name after its marker token, or empty lines if the vocabulary has no such token. */
     private void marked(String token, String name, TokenIdList ids) {
         if (tokenizer.id(token).isPresent()) {
             ids.add(id(token));
@@ -130,7 +130,7 @@ public final class FillInMiddle {
         return ids.toArray();
     }
 
-    /** Tokens that end the middle. */
+    /** The tokens that end the middle. */
     public Set<Integer> ends() {
         return Stream.concat(markers.all(), markers.stopTokens())
                 .map(tokenizer::id)
@@ -143,7 +143,10 @@ public final class FillInMiddle {
         return tokenizer.id(token).orElseThrow();
     }
 
-    /** As CodeLlama's own code does it: behind a character that merges with nothing, which is then taken off. */
+    /**
+     * Encodes without a leading space, as in CodeLlama's code: after a character that merges with nothing, which is
+     * then removed.
+     */
     private int[] withoutSpace(String text) {
         int[] anchor = tokenizer.encode(ANCHOR, false);
         int[] both = tokenizer.encode(ANCHOR + text, false);

@@ -6,12 +6,12 @@ import java.util.Optional;
 import java.util.stream.Stream;
 
 /**
- * The tokens a family of models was trained to fill in with (Bavarian et al. 2022).
+ * The fill-in-the-middle tokens of a model family (Bavarian et al. 2022).
  *
- * @param own further tokens that occur in filling in only
- * @param repository the token before the name of a repository; empty when there is none
- * @param file the token before the name of a file; empty when there is none
- * @param spaced whether the tokenizer puts a space before any text, which a suffix must not have
+ * @param own further tokens used only for fill-in-the-middle
+ * @param repository the token before the name of a repository; empty if there is none
+ * @param file the token before the name of a file; empty if there is none
+ * @param spaced whether the tokenizer prepends a space to text, which must not happen to a suffix
  */
 public record FimMarkers(
         String prefix, String suffix, String middle, List<String> own, String repository, String file, boolean spaced) {
@@ -29,7 +29,7 @@ public record FimMarkers(
             new FimMarkers("<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>", List.of(), "", "", false),
             new FimMarkers("▁<PRE>", "▁<SUF>", "▁<MID>", List.of("▁<EOT>"), "", "", true));
 
-    /** Those of a vocabulary, if it has a family of them. */
+    /** Finds the markers of a vocabulary, if it has them. */
     public static Optional<FimMarkers> of(Tokenizer tokenizer) {
         return KNOWN.stream()
                 .filter(markers -> markers.prefixSuffixMiddle()
@@ -37,17 +37,17 @@ public record FimMarkers(
                 .findFirst();
     }
 
-    /** Prefix, suffix, middle. */
+    /** The tokens for prefix, suffix and middle. */
     public Stream<String> prefixSuffixMiddle() {
         return Stream.of(prefix, suffix, middle);
     }
 
-    /** What such a model may write after the middle although its settings do not call it an end of text. */
+    /** Tokens that end the middle, although the model's settings may not list them as end-of-text tokens. */
     public Stream<String> stopTokens() {
         return Stream.of(repository, file).filter(token -> !token.isEmpty());
     }
 
-    /** Every token that occurs in filling in only. */
+    /** All tokens used only for fill-in-the-middle. */
     public Stream<String> all() {
         return Stream.concat(prefixSuffixMiddle(), own.stream());
     }

@@ -5,7 +5,7 @@ import tools.jackson.databind.SerializationFeature;
 import tools.jackson.databind.json.JsonMapper;
 import tools.jackson.databind.node.ObjectNode;
 
-/** The JSON mappers, made once: one JSON value a line for logs, indented for files that people read. */
+/** The JSON mappers: one with a JSON value per line for logs, and one with indentation for files that people read. */
 public final class Jackson {
     public static final JsonMapper JSON = new JsonMapper();
     private static final JsonMapper INDENTED =
@@ -17,7 +17,7 @@ public final class Jackson {
         return JSON.createObjectNode();
     }
 
-    /** The text of an indented file, without a last newline. */
+    /** Formats indented JSON, without a final newline. */
     public static String indented(JsonNode node) {
         return INDENTED.writeValueAsString(node);
     }

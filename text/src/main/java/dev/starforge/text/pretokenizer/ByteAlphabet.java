@@ -3,8 +3,8 @@ package dev.starforge.text.pretokenizer;
 import java.util.Arrays;
 
 /**
- * GPT-2's alphabet of visible characters for bytes: a printable Latin-1 byte is itself, the others are U+0100 and up in
- * order. Byte-level vocabularies are written in it, so a token that is part of a character is still a string.
+ * GPT-2's mapping of bytes to visible characters: printable Latin-1 bytes map to themselves, the others to U+0100 and
+ * up in order. Byte-level vocabularies use it, so a token that is part of a character is still a string.
  */
 public final class ByteAlphabet {
     private static final char[] CHARACTERS = new char[256];
@@ -26,12 +26,15 @@ public final class ByteAlphabet {
         return CHARACTERS[b & 0xFF];
     }
 
-    /** The byte that a character encodes, or -1. */
+    /** Returns the byte that a character encodes, or -1. */
     public static int valueOf(char character) {
         return character < BYTES.length ? BYTES[character] : -1;
     }
 
-    /** Writes a span's UTF-8 bytes in this alphabet; {@code out} has room for three characters for each one. */
+    /**
+     * Writes the UTF-8 bytes of a span in this alphabet; {@code out} needs room for three characters per input
+     * character.
+     */
     public static int spell(char[] text, int from, int to, char[] out) {
         int at = 0;
         for (int i = from; i < to; i++) {

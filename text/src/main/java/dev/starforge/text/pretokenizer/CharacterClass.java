@@ -1,6 +1,6 @@
 package dev.starforge.text.pretokenizer;
 
-/** The Unicode classes that pre-tokenizers ask for, one table look-up for the basic plane. */
+/** The Unicode character classes that pre-tokenizers use, with one table lookup for the basic plane. */
 public final class CharacterClass {
     static final byte OTHER = 0;
     static final byte LETTER = 1;
@@ -17,7 +17,7 @@ public final class CharacterClass {
 
     private CharacterClass() {}
 
-    /** The class of the character that begins at {@code i}; a surrogate pair ends before {@code to}. */
+    /** Returns the class of the character at {@code i}; a surrogate pair must end before {@code to}. */
     static byte at(char[] text, int i, int to) {
         char c = text[i];
         return Character.isHighSurrogate(c) && i + 1 < to
@@ -25,12 +25,12 @@ public final class CharacterClass {
                 : BASIC_PLANE[c];
     }
 
-    /** How many chars the character that begins at {@code i} takes. */
+    /** Number of chars of the character at {@code i}. */
     public static int width(char[] text, int i, int to) {
         return Character.isHighSurrogate(text[i]) && i + 1 < to ? 2 : 1;
     }
 
-    /** The property White_Space, complete. */
+    /** Returns true if the character has the property White_Space. */
     public static boolean isSpace(int c) {
         return c == ' '
                 || c >= 0x09 && c <= 0x0D

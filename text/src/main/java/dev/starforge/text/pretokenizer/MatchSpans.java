@@ -2,7 +2,7 @@ package dev.starforge.text.pretokenizer;
 
 import java.util.Arrays;
 
-/** The matches of a pattern in a piece of text, and the gaps between them: spans in order that cover the piece. */
+/** The matches of a pattern and the gaps between them, as ordered spans that cover the input. */
 public final class MatchSpans {
     private int[] starts = new int[16];
     private int[] ends = new int[16];
@@ -49,7 +49,9 @@ public final class MatchSpans {
         CONTIGUOUS
     }
 
-    /** Sends the pieces on; a match joins a neighbour only when that one is not itself such a join's match. */
+    /**
+     * Emits the pre-tokens. A match merges with its neighbouring span unless that span is a match that already merged.
+     */
     void emit(Behavior behavior, boolean invert, char[] text, int from, boolean first, PreTokenSink next) {
         for (int i = 0; i < size; ) {
             int last = i;

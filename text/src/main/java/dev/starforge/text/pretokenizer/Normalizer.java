@@ -4,7 +4,7 @@ import java.text.Normalizer.Form;
 import java.util.List;
 import java.util.function.IntPredicate;
 
-/** Rewrites text before it is cut into words. */
+/** Rewrites text before it is split into words. */
 public sealed interface Normalizer {
     String apply(String text, PatternBudget budget);
 
@@ -19,7 +19,7 @@ public sealed interface Normalizer {
         }
     }
 
-    /** A Unicode normal form; text of {@code plain} characters alone is already in it. */
+    /** A Unicode normal form. Text with only characters below {@code plain} is already normalized. */
     record Unicode(Form form, int plain) implements Normalizer {
         public static Unicode of(Form form) {
             return new Unicode(
@@ -42,7 +42,7 @@ public sealed interface Normalizer {
         }
     }
 
-    /** Character by character: no final sigma, no language. */
+    /** Lower-cases each character independently, without rules for languages or final sigma. */
     record Lowercase() implements Normalizer {
         @Override
         public String apply(String text, PatternBudget budget) {

@@ -5,20 +5,22 @@ import java.util.regex.Pattern;
 import java.util.regex.PatternSyntaxException;
 
 /**
- * Translates a pattern in Oniguruma's Ruby syntax, which tokenizer files are written in, to java.util.regex. The two
- * look alike and differ in ways that matter: {@code \s \d \w \b} are Unicode there, {@code \h} is a hexadecimal digit,
- * {@code ^} and {@code $} are always about lines and a line ends with \n alone, {@code (?m)} means that a dot matches
- * everything, and {@code x{1,3}+} is a repetition of a repetition, not possessive. What has no sure translation is
- * refused, not guessed.
+ * Translates a pattern from Oniguruma's Ruby syntax, used in tokenizer files, to java.util.regex. The syntaxes differ:
+ * in Oniguruma {@code \s \d \w \b} are Unicode-aware, {@code \h} is a hexadecimal digit, {@code ^} and {@code $} always
+ * match at lines and only \n ends a line, {@code (?m)} lets a dot match everything, and {@code x{1,3}+} is a repetition
+ * of a repetition, not possessive. Constructs without an exact translation are rejected.
  */
 final class Onig {
     private static final int MAX_PATTERN_LENGTH = 8192;
     private static final int MOST_REPEATS = 100_000;
 
-    /** Oniguruma's word characters: Unicode's, and by an old table the fractions and superscripts of Latin-1. */
+    /** Oniguruma's word characters: Unicode's, and the fractions and superscripts of Latin-1. */
     private static final String WORD = "\\p{IsAlphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{B2}\\x{B3}\\x{B9}\\x{BC}-\\x{BE}";
 
-    /** Java looks behind by chars, and cuts pairs, unless there is a character beyond the basic plane in its sight. */
+    /**
+     * Forces Java's lookbehind to step by code points. Without a character outside the basic plane it steps by chars
+     * and splits surrogate pairs.
+     */
     private static final String BEHIND = Character.toString(Character.MAX_CODE_POINT) + "{0}";
 
     private static final Set<String> CATEGORIES = Set.of(
@@ -35,7 +37,9 @@ final class Onig {
         this.source = source;
     }
 
-    /** The same pattern for Java, or an {@link IllegalArgumentException} that says what is wrong. */
+    /**
+     * Translates and compiles a pattern; throws an {@link IllegalArgumentException} that describes unsupported syntax.
+     */
     static Pattern compile(String source) {
         if (source.length() > MAX_PATTERN_LENGTH) {
             throw new IllegalArgumentException(

@@ -3,14 +3,14 @@ package dev.starforge.text.pretokenizer;
 import java.util.List;
 
 /**
- * A stage that cuts text into the words that a model then encodes one by one. A stage is put onto the one that takes
- * its pieces, so a sequence is a chain of calls and no piece is copied unless a stage changes its text.
+ * A stage that splits text into the words that the model encodes one by one. Stages are chained: each one passes its
+ * pieces to the next, and copies a piece only if it changes its text.
  */
 public sealed interface PreTokenizer {
-    /** This stage, sending its pieces to {@code next}. The result is for one thread. */
+    /** Returns this stage, connected to {@code next}. The result is for use by one thread. */
     PreTokenSink onto(PreTokenSink next, PatternBudget budget);
 
-    /** One stage after another; none at all leaves the text whole. */
+    /** Several stages in order; with none the text stays whole. */
     record Sequence(List<PreTokenizer> stages) implements PreTokenizer {
         @Override
         public PreTokenSink onto(PreTokenSink next, PatternBudget budget) {
@@ -22,7 +22,7 @@ public sealed interface PreTokenizer {
         }
     }
 
-    /** Cuts where a pattern matches. */
+    /** Splits at the matches of a pattern. */
     record Split(Splitter splitter, MatchSpans.Behavior behavior, boolean invert) implements PreTokenizer {
         public static Split isolated(Splitter splitter) {
             return new Split(splitter, MatchSpans.Behavior.ISOLATED, false);
@@ -47,7 +47,7 @@ public sealed interface PreTokenizer {
         }
     }
 
-    /** Puts one space before a piece that has none. */
+    /** Prepends a space to a piece that does not begin with one. */
     record SpaceBefore() implements PreTokenizer {
         @Override
         public PreTokenSink onto(PreTokenSink next, PatternBudget budget) {
@@ -62,7 +62,10 @@ public sealed interface PreTokenizer {
         }
     }
 
-    /** Spells the UTF-8 bytes of a piece in {@link ByteAlphabet}; as the last stage, the model's encoder does it. */
+    /**
+     * Spells the UTF-8 bytes of a piece in {@link ByteAlphabet}. If it is the last stage, the model's encoder does
+     * this.
+     */
     record Bytes() implements PreTokenizer {
         @Override
         public PreTokenSink onto(PreTokenSink next, PatternBudget budget) {
@@ -73,9 +76,9 @@ public sealed interface PreTokenizer {
         }
     }
 
-    /** SentencePiece's: a space becomes a visible mark, each word begins with one. */
+    /** SentencePiece's metaspace: replaces spaces by a visible mark and splits before each mark. */
     record Metaspace(char mark, Prepend prepend, boolean split) implements PreTokenizer {
-        /** Which pieces get a mark in front that they do not have. */
+        /** Which pieces get a mark prepended. */
         public enum Prepend {
             ALWAYS,
             FIRST,
@@ -99,7 +102,7 @@ public sealed interface PreTokenizer {
         }
     }
 
-    /** Cuts before each mark. */
+    /** Splits before each mark. */
     record BeforeMarks(char mark) implements PreTokenizer {
         @Override
         public PreTokenSink onto(PreTokenSink next, PatternBudget budget) {
@@ -116,7 +119,7 @@ public sealed interface PreTokenizer {
         }
     }
 
-    /** Cuts before each run of marks: where no merge of a SentencePiece-like vocabulary can ever reach across. */
+    /** Splits before each run of marks, which no merge of a SentencePiece-like vocabulary can cross. */
     record BeforeRuns(char mark) implements PreTokenizer {
         @Override
         public PreTokenSink onto(PreTokenSink next, PatternBudget budget) {

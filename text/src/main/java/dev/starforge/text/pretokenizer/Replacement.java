@@ -1,6 +1,6 @@
 package dev.starforge.text.pretokenizer;
 
-/** Replaces each match of a pattern: a normalizer, and with the same settings a decoder. */
+/** Replaces each match of a pattern; used as a normalizer and as a decoder. */
 public record Replacement(Splitter splitter, String content) {
     public String apply(String text, PatternBudget budget) {
         if (text.isEmpty()) {

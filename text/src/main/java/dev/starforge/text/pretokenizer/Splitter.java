@@ -5,22 +5,22 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Finds what a pre-tokenizer cuts at: single characters of a class, a fixed string, a regular expression, or one of the
- * well-known expressions as a hand-written {@link BuiltinSplitter}.
+ * Finds the matches that a pre-tokenizer splits at: characters of a class, a fixed string, a regular expression, or a
+ * well-known expression implemented by {@link BuiltinSplitter}.
  */
 public sealed interface Splitter
         permits BuiltinSplitter, Splitter.Each, Splitter.Literal, Splitter.Regex, Splitter.Words {
-    /** The expression of GPT-2, which byte-level pre-tokenizers use unless told not to. */
+    /** The expression of GPT-2, the default of byte-level pre-tokenizers. */
     String GPT2 = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
     /** The expression of Llama 3 with at most {@code %s} digits in a number. */
     String LLAMA3 = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}%s| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*"
             + "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
 
-    /** Adds the spans of {@code from..to}. */
+    /** Adds the spans of {@code from..to} to {@code splits}. */
     void split(char[] text, int from, int to, PatternBudget budget, MatchSpans splits);
 
-    /** A splitter for an expression; hand-written where there is one. */
+    /** Returns a splitter for an expression, built in if available. */
     static Splitter of(String expression) {
         if (expression.equals("\\p{N}")) {
             return Each.NUMBER;
@@ -30,7 +30,7 @@ public sealed interface Splitter
                 .orElseGet(() -> new Regex(Onig.compile(expression)));
     }
 
-    /** Each character of a class is a match of its own. */
+    /** Matches each character of a class. */
     enum Each implements Splitter {
         NUMBER,
         PUNCTUATION,
@@ -64,7 +64,7 @@ public sealed interface Splitter
         }
     }
 
-    /** A fixed string, not empty. */
+    /** Matches a fixed non-empty string. */
     record Literal(char[] string) implements Splitter {
         @Override
         public void split(char[] text, int from, int to, PatternBudget budget, MatchSpans splits) {
@@ -87,7 +87,7 @@ public sealed interface Splitter
         }
     }
 
-    /** A regular expression, which sees nothing outside the piece; an empty match right after another is none. */
+    /** Matches a regular expression within the piece. Ignores an empty match directly after another match. */
     record Regex(Pattern pattern) implements Splitter {
         @Override
         public void split(char[] text, int from, int to, PatternBudget budget, MatchSpans splits) {
@@ -117,7 +117,7 @@ public sealed interface Splitter
         }
     }
 
-    /** Words and what is between words, as Unicode has them: matches are neither. */
+    /** Matches neither Unicode words nor the gaps between them, but splits at their boundaries. */
     record Words() implements Splitter {
         @Override
         public void split(char[] text, int from, int to, PatternBudget budget, MatchSpans splits) {
@@ -137,7 +137,7 @@ public sealed interface Splitter
         }
     }
 
-    /** A view of a piece that counts how often it is read. */
+    /** A view of a piece that counts the characters read. */
     record Metered(char[] text, int from, int to, PatternBudget budget) implements CharSequence {
         @Override
         public int length() {

@@ -9,14 +9,14 @@ import org.jspecify.annotations.Nullable;
 import tools.jackson.databind.JsonNode;
 
 /**
- * A report: one HTML file that needs nothing from anywhere. It carries its numbers as JSON, the one look that all reports and
- * the page have, and a script that lays the numbers out; so a report is what a script makes of data, and the page that shows
- * a live run is the same script with newer data. Its own policy forbids it to load anything.
+ * A self-contained HTML report. It contains its data as JSON, the style sheet that all reports and the live page share,
+ * and a script that draws the data. A live page uses the same script with newer data. The page's content security
+ * policy forbids loading anything.
  *
- * <p>This is the module that all writers of reports may use; it knows nothing of what they report.
+ * <p>All writers of reports use this module; it does not depend on their content.
  */
 public final class Report {
-    /** The files of the look: a style sheet, and the functions that the scripts are written with. */
+    /** Shared resources: the style sheet, and the functions that report scripts use. */
     public static final String STYLE = "look.css";
 
     public static final String FUNCTIONS = "look.js";
@@ -24,9 +24,9 @@ public final class Report {
     private Report() {}
 
     /**
-     * A page that shows data.
+     * Renders a page that shows data.
      *
-     * @param script text of a script that reads the element {@code data} and fills the element {@code main}
+     * @param script a script that reads the element {@code data} and fills the element {@code main}
      */
     public static String page(String title, JsonNode data, String script) {
         return """
@@ -49,15 +49,15 @@ public final class Report {
             """.formatted(escaped(title), look(STYLE), json(data), look(FUNCTIONS), script);
     }
 
-    /** A file of the look. */
+    /** Reads a shared resource. */
     public static String look(String name) {
         return read(name, Report.class.getResourceAsStream(name));
     }
 
     /**
-     * The text of a resource, to its end.
+     * Reads a resource as text.
      *
-     * @param in opened by its owner: a module keeps its resources to itself
+     * @param in the resource, opened by the module that contains it
      */
     public static String read(String name, @Nullable InputStream in) {
         if (in == null) {
@@ -70,7 +70,7 @@ public final class Report {
         }
     }
 
-    /** Text that data holds may not end the script that the data stands in. */
+    /** Escapes data so that it cannot end the script element that contains it. */
     private static String json(JsonNode data) {
         return Jackson.JSON.writeValueAsString(data).replace("<", "\\u003c");
     }

@@ -2,11 +2,11 @@ package dev.starforge.text.report;
 
 import java.nio.file.Path;
 
-/** Commands that can be pasted into a shell. */
+/** Quotes words for a shell. */
 public final class ShellQuoting {
     private ShellQuoting() {}
 
-    /** A word as it is, or in single quotes where a shell would take it apart. */
+    /** Returns a word unchanged, or in single quotes if a shell would interpret it. */
     public static String quoted(String word) {
         return word.matches("[A-Za-z0-9_@%+=:,./-]+") ? word : "'" + word.replace("'", "'\\''") + "'";
     }

@@ -8,11 +8,11 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Secrets that a function takes by position, with no name beside them: {@code connect("localhost", "root", "…")},
- * {@code jwt.sign(claims, "…")}. A table says which argument it is.
+ * Secrets passed as positional arguments, with no name beside them: {@code connect("localhost", "root", "…")}, {@code
+ * jwt.sign(claims, "…")}. A table gives the argument's index.
  */
 final class CallArguments {
-    /** Names of functions, in small letters, as the first look finds them. */
+    /** Names of functions in lower case. */
     private static final Map<String, Integer> PASSWORD_AT = Map.ofEntries(
             Map.entry("getconnection", 2),
             Map.entry("connect", 2),
@@ -93,7 +93,7 @@ final class CallArguments {
             String name = call.group(1).toLowerCase(Locale.ROOT);
             List<int[]> arguments = arguments(line, call.end());
             Integer password = PASSWORD_AT.get(name);
-            // a keystore's password is an array of characters, and other loaders take none
+            // a keystore's password is a char array; other load methods have no password
             if (password != null && (!name.equals("load") || line.contains("\".toCharArray()"))) {
                 argument(line, arguments, password, SecretRule.NAMED_PASSWORD, findings);
             }
@@ -107,7 +107,7 @@ final class CallArguments {
         }
     }
 
-    /** {@code INSERT INTO users (name, password) VALUES ('…', '…')}: a value is called what its column is. */
+    /** {@code INSERT INTO users (name, password) VALUES ('…', '…')}: the column names a value. */
     private static void inserted(String line, SecretFinding.FindingSet findings) {
         Matcher insert = INSERT.matcher(line);
         while (insert.find()) {
@@ -141,7 +141,7 @@ final class CallArguments {
         }
     }
 
-    /** From and to of each argument; a call that continues on the next line ends with this line. */
+    /** Start and end of each argument. A call that continues on the next line ends with this line. */
     private static List<int[]> arguments(String line, int from) {
         List<int[]> arguments = new ArrayList<>();
         int depth = 0;

@@ -3,9 +3,9 @@ package dev.starforge.text.secrets;
 import java.util.concurrent.atomic.AtomicLongArray;
 
 /**
- * Lines in which a proper look found nothing, by their 64-bit hashes. The next version of a file has nearly the same lines,
- * and looking is what takes longest of reading a history. A table of fixed size, in which the newer hash takes the place of
- * the older; any thread may ask.
+ * A cache of lines without secrets, by their 64-bit hashes. Successive versions of a file share most lines, and
+ * scanning dominates the time to read a history. The table has a fixed size; newer hashes replace older ones.
+ * Thread-safe.
  */
 final class CleanLineCache {
     private static final int SIZE = 1 << 18;

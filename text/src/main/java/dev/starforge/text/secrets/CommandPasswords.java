@@ -4,12 +4,12 @@ import java.util.List;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** Passwords that commands are given, in options that say nothing but {@code -p}, and what is piped into them. */
+/** Passwords in command options such as {@code -p}, and passwords piped into commands. */
 final class CommandPasswords {
     private static final Pattern USER_OPTION = Pattern.compile(
             "(?:\\s(?:-u|--user|-a|--auth|--proxy-user|-U)[\\s=]?|USERPWD,)\\s?[\"']?([^\\s:\"'/]{1,80}):([^\\s\"'/]{4,200})(?=[\"']?(?:[\\s)]|$))");
 
-    /** The password is the last group of each. */
+    /** Patterns whose last group is the password. */
     private static final Pattern OPTION = Pattern.compile("(?<![\\w-])(?:sshpass\\s+-p\\s?|(?:docker|podman|helm"
             + " registry|az|oc|cf|skopeo)\\s+login\\s.{0,120}?\\s-p\\s+"
             + "|mysql(?:dump|admin|import|show)?\\s.{0,120}?\\s-p|redis-cli\\s.{0,120}?-a\\s+|mongo(?:sh|dump|restore|import|export)?\\s.{0,120}?\\s-p\\s+"

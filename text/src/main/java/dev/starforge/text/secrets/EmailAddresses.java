@@ -6,14 +6,14 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Mail addresses, and not what merely has an at sign and a dot: labels of Kotlin, versions of packages, remote paths,
- * decorators, file names. The name of a user of a machine is no mail address.
+ * Finds mail addresses. Excludes other text with an at sign and a dot: Kotlin labels, package versions, remote paths,
+ * decorators, file names, and user names on a host.
  */
 final class EmailAddresses {
     private static final Pattern MAIL = Pattern.compile(
             "(?<![A-Za-z0-9._%+@/:-])(?!git@)([A-Za-z0-9][A-Za-z0-9._%+-]{0,63})@[A-Za-z0-9](?:[A-Za-z0-9-]{0,63}\\.){1,20}([A-Za-z]{2,24})(?![A-Za-z0-9-]|\\.[A-Za-z0-9]|:[^\\s\"',]|@|\\()");
 
-    /** Reserved for documents (RFC 2606): nobody's. */
+    /** Domains reserved for documentation (RFC 2606). */
     private static final Pattern RESERVED_DOMAIN = Pattern.compile("(?i).*[@.]example\\.(?:com|net|org)");
 
     private static final Pattern VERSION = Pattern.compile("@[0-9]+\\.[0-9]+\\.");

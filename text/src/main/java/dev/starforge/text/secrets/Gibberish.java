@@ -1,15 +1,15 @@
 package dev.starforge.text.secrets;
 
 /**
- * Tells random characters from words and names. Words are pairs of letters that follow each other often; a random key
- * changes between small letters, capitals and digits all the time, and its pairs are anything. Entropy alone does not tell
- * them apart: a long name has as many different characters as a key.
+ * Distinguishes random characters from words and names. In words, letter pairs that often follow each other are common.
+ * Random keys have arbitrary pairs and frequent changes between lower case, upper case and digits. Entropy alone is not
+ * sufficient: a long name has as many different characters as a key.
  *
- * <p>The pairs were counted in the words of six repositories of C++, Python, Java, Go, JavaScript and their documentation,
- * each word by the square root of how often it occurs.
+ * <p>The pair frequencies come from the words of six repositories (C++, Python, Java, Go, JavaScript) and their
+ * documentation, each word weighted by the square root of its count.
  */
 final class Gibberish {
-    /** Bits of the second letter after the first, at most 9: a row for each first letter. Random pairs have 6.1 on average. */
+    /** Bits of the second letter given the first, at most 9; one row per first letter. Random pairs average 6.1. */
     private static final String[] BITS = {
         "45447759596344858343667669",
         "36563669369268488447389759",
@@ -39,7 +39,7 @@ final class Gibberish {
         "37761777499889579978969866",
     };
 
-    /** Words stay below it, random letters above. */
+    /** Threshold of average bits per pair: words are below it, random letters above. */
     private static final double WORD_BITS = 4.6;
 
     private static final int LONGEST = 512;
@@ -58,7 +58,7 @@ final class Gibberish {
 
     private Gibberish() {}
 
-    /** What a value is made of. */
+    /** Analyses a value. */
     static Gibberish of(String value) {
         Gibberish all = new Gibberish();
         int length = Math.min(value.length(), LONGEST);
@@ -69,7 +69,7 @@ final class Gibberish {
             while (to < length && kind(value.charAt(to)) == kind) {
                 to++;
             }
-            // a capital begins a word of small letters
+            // a capital followed by lower case starts a word
             if (kind == UPPER && to == from + 1 && to < length && kind(value.charAt(to)) == LOWER) {
                 while (to < length && kind(value.charAt(to)) == LOWER) {
                     to++;
@@ -130,7 +130,7 @@ final class Gibberish {
         return digits;
     }
 
-    /** Characters that are neither letters nor digits. */
+    /** Number of characters that are neither letters nor digits. */
     int signs() {
         return signs;
     }
@@ -139,12 +139,12 @@ final class Gibberish {
         return upper >= 2 && lower >= 2 && digits >= 2;
     }
 
-    /** Digits for letters within a word, as people write passwords. */
+    /** Returns true if digits replace letters within a word (leetspeak). */
     boolean isLeet() {
         return leet;
     }
 
-    /** Most letters are in pieces that read like words; of three letters only where signs tell words apart. */
+    /** Returns true if most letters are in word-like runs; runs of three letters count only between signs. */
     boolean isWordy() {
         return (wordLetters + (signs > 0 ? shortLetters : 0)) * 10 >= letters * 6;
     }
@@ -153,12 +153,12 @@ final class Gibberish {
         return pairs == 0 ? 9 : (double) bits / pairs;
     }
 
-    /** Letters of both cases that spell nothing. */
+    /** Returns true for mixed-case letters that form no words. */
     boolean isScrambled() {
         return letters >= 10 && upper >= 2 && lower >= 2 && isStrange() && !isWordy();
     }
 
-    /** Many letters of one case, without a sign or digit, that spell nothing. */
+    /** Returns true for many letters of one case without signs or digits that form no words. */
     boolean isNoise() {
         return letters >= 20 && pairs == letters - 1 && digits + signs == 0 && bitsPerPair() >= 5.3;
     }
@@ -167,14 +167,14 @@ final class Gibberish {
         return bitsPerPair() >= WORD_BITS;
     }
 
-    /** How many letters and digits there are until the kind of character changes. */
+    /** Average number of letters and digits between changes of character kind. */
     double runLength() {
         return (double) (letters + digits) / Math.max(1, runs);
     }
 
     /**
-     * Whether letters and digits are mixed as only chance does it. Short values need more of a mixture than long ones, whose
-     * pairs of letters tell more.
+     * Returns true if letters and digits alternate as in random strings. Short values need more changes than long ones,
+     * whose letter pairs are stronger evidence.
      */
     boolean isRandom() {
         int length = letters + digits;

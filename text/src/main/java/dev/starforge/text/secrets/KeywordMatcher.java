@@ -5,8 +5,8 @@ import java.util.Arrays;
 import java.util.Map;
 
 /**
- * Which of some groups of keywords occur in a stretch of bytes: the automaton of Aho and Corasick (1975), one table lookup
- * a byte however many keywords there are. Letters of either case are alike.
+ * Finds which groups of keywords occur in a byte range, ignoring case: the Aho-Corasick automaton (1975), with one
+ * table lookup per byte.
  */
 final class KeywordMatcher {
     private static final int CLASSES = 64;
@@ -15,7 +15,7 @@ final class KeywordMatcher {
     private final short[] next;
     private final int[] groups;
 
-    /** @param keywords ASCII keywords, each with the bits of its groups */
+    /** @param keywords ASCII keywords with the bit mask of their groups */
     KeywordMatcher(Map<String, Integer> keywords) {
         int states = 1 + keywords.keySet().stream().mapToInt(String::length).sum();
         next = new short[states * CLASSES];
@@ -45,7 +45,7 @@ final class KeywordMatcher {
         buildFailureLinks();
     }
 
-    /** Breadth first, so that the state of the longest proper suffix is complete before it is needed. */
+    /** Breadth-first, so the state of the longest proper suffix is complete before it is used. */
     private void buildFailureLinks() {
         int[] suffix = new int[groups.length];
         ArrayDeque<Integer> queue = new ArrayDeque<>();
@@ -72,12 +72,12 @@ final class KeywordMatcher {
         }
     }
 
-    /** The state after one more byte; 0 is the first. */
+    /** Returns the state after one more byte; 0 is the initial state. */
     int next(int state, byte b) {
         return next[state * CLASSES + classes[b & 0xFF]];
     }
 
-    /** The groups of the keywords that end in a state. */
+    /** Returns the groups of the keywords that end in a state. */
     int groups(int state) {
         return groups[state];
     }

@@ -8,16 +8,16 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Values of things that are called a password, secret, key or token. A name is followed by what languages put between it and
- * a literal: a type, an operator, a comma, a bracket, the constructor of a string. A value in quotation marks is a literal;
- * one without is code more often than not, and is taken only where configuration files and shells have it.
+ * Values whose name is a password, secret, key or token. Between a name and its literal there may be a type, an
+ * operator, a comma, a bracket or a string constructor. A quoted value is a literal. An unquoted value is usually code,
+ * and counts only where configuration files and shells permit it.
  */
 final class NamedValues {
     private static final Pattern NAMING = Pattern.compile(
             "(?i)pass|pwd|psw|secret|token|key|cred|auth|psk|salt|bearer|jwt|pw\\b|_pat\\b|\\bsig(?==)|sonar\\.login");
     private static final int LONGEST_NAME = 100;
 
-    /** How much before a name tells where it stands. */
+    /** Number of characters before a name that are examined for its context. */
     private static final int BEFORE = 200;
 
     private static final String TYPE = "(?::\\s{0,4}[\\w&*?'\\[][\\w&*'<>\\[\\](),.|? :]{0,60}?\\s{0,4}(?==[^=])"
@@ -30,15 +30,20 @@ final class NamedValues {
                     + "|Secret\\w{0,10}|std::string|strdup|QString\\w{0,10}|TEXT|_T|Buffer\\.from|\\[\\]byte|ConvertTo-SecureString|Just|Optional\\.of)[\\s({]{1,2})?"
                     + "(?:[bBrRuULN@$]{1,2}(?=[\"'])|[\"'](?=\\\\[\"']))?";
 
-    /** From the end of a name to a literal: type, operator (group 1), constructor; the literal is the last group. */
+    /**
+     * From the end of a name to a quoted literal: type, operator (group 1), constructor; the literal is the last group.
+     */
     private static final Pattern QUOTED = Pattern.compile("(?:\\\\?[\"'`])?[\\])}]{0,2}[?!]?(?:" + TYPE + ")?\\s{0,20}("
             + OPERATOR + ")?\\s{0,20}" + STRING + "(\\\\?[\"'`])([^\"'`\\s]{4,300}?)\\2");
 
-    /** Beside the name: {@code name="password" value="…"}, {@code variable "password" { default = "…" }}. */
+    /**
+     * A name and value in separate attributes: {@code name="password" value="…"}, {@code variable "password" { default
+     * = "…" }}.
+     */
     private static final Pattern BESIDE = Pattern.compile(
             "[\"']?[\\s,{(]{1,6}[\"']?(?:[a-z]{1,20}:)?(?:value|content|default)[\"']?\\s{0,4}[:=]\\s{0,4}[\"']([^\"'<>\\s]{4,300})[\"']");
 
-    /** The same without marks, as YAML has it within braces. */
+    /** The unquoted form in YAML braces. */
     private static final Pattern BESIDE_BARE =
             Pattern.compile(",\\s{1,4}(?:value|content|default):\\s{1,4}([^\"'<>\\s{},]{4,300})\\s{0,2}[},]");
 
@@ -46,27 +51,27 @@ final class NamedValues {
             "(?:[\"']?|(?<=<[\\w.:-]{1,60})\\s[^<>]{1,100})>(?:<!\\[CDATA\\[)?([^\\s<>\"']{4,300}?)(?:\\]\\]>)?</"
                     + "|</key>\\s{0,4}<string>([^\\s<>\"']{4,300})</");
 
-    /** Perl's and Ruby's other quotation marks. */
+    /** Other quotation syntax of Perl and Ruby. */
     private static final Pattern OTHER_MARKS =
             Pattern.compile("\\s{0,8}=>?\\s{0,8}%?[qQ]{1,2}[{(\\[|]([^\\s{}()\\[\\]|]{4,300})[})\\]|]");
 
-    /** A user and a password, given together: {@code basic_auth("user", "…")}. */
+    /** A user and a password passed together: {@code basic_auth("user", "…")}. */
     private static final Pattern PAIR = Pattern.compile(
             "\\s{0,2}[=(\\s]{1,3}\\s{0,2}[\"'][^\"'\\s]{1,80}[\"']\\s{0,4},\\s{0,4}[\"']([^\"'\\s]{4,200})[\"']");
 
     private static final Pattern PAIR_NAME = Pattern.compile(
             "(?i)(?:.*\\.)?auth|.*(?:(?:basic|digest|password|proxy)_?auth(?:entication)?|credentials?)");
 
-    /** Without blanks: an environment variable, an option, a connection string, an address, a line of a file. */
+    /** A value without spaces: an environment variable, an option, a connection string, a URL, a line of a file. */
     private static final Pattern GLUED = Pattern.compile("=([^\\s\"'`;&<>(){},\\\\]{4,300})(?=[\\s;&\"'`\\\\,)|]|$)");
 
-    /** The same with a colon, as headers are written within literals. */
+    /** A value after a colon, as in headers within literals. */
     private static final Pattern HEADER = Pattern.compile(":\\s{0,2}([^\\s\"'`;&<>(){},\\\\]{4,300})(?=[\"'`\\\\])");
 
-    /** Of a command, an address or a connection string, where no code stands. */
+    /** Text before an unquoted value in a command, a URL or a connection string. */
     private static final Pattern BEFORE_LITERAL = Pattern.compile(".*(?:[;&?:]|\\s--[a-z-]{1,40}[ =])\\s?");
 
-    /** A line of a configuration file to its end, or to a comment. */
+    /** A line of a configuration file, up to its end or a comment. */
     private static final Pattern SETTING = Pattern.compile(
             "[\"']?\\*{0,2}\\s{0,20}[?:+]?[=:]\\*{0,2}\\s{1,20}([^\\s\"'`<]{4,300}?)(?=\\s{0,40}(?:\\s(?:#|//|;|\\*/).*)?$)");
 
@@ -74,32 +79,32 @@ final class NamedValues {
             Pattern.compile("(?:.*(?:^|\\s)(?:#|//|/?\\*|--)\\s*(?:[A-Za-z]{2,12}\\s){0,3}|[+"
                     + " -]?\\s*(?:[-*;]\\s+)?\\*{0,2})(?:export\\s+|set\\s+|env\\s+|var\\s+)?[\"']?[$]?");
 
-    /** YAML within braces. */
+    /** YAML in braces. */
     private static final Pattern IN_BRACES =
             Pattern.compile(":\\s{1,4}([^\"'`<>\\s{}(),;]{4,300})\\s{0,4}(?:,\\s.{0,200})?}\\s*$");
 
-    /** After a blank, where a command or a file has it so. */
+    /** A value after a space, in commands and some files. */
     private static final Pattern WORD = Pattern.compile("\\s{1,8}(?!\\w{1,30}=)([^\\s\"'`<>]{4,300})(?=[\\s\"'`]|$)");
 
     private static final Pattern BEFORE_WORD =
             Pattern.compile("\\s*(?:ENV|machine|default)\\s.*|.*\\slogin\\s.*|.*\\s--|(?:.*\\s)?set\\s(?:-\\w+\\s)?");
 
-    /** Alone in a line, as {@code .netrc}, Redis and Kickstart have it. */
+    /** A directive on its own line, as in {@code .netrc}, Redis and Kickstart. */
     private static final Pattern DIRECTIVE =
             Pattern.compile("\\s{1,8}(?:--\\w{4,12}\\s{1,4}|[0-9]\\s)?([^\\s\"'`<>]{6,300})\\s*$");
 
     private static final Pattern BEFORE_DIRECTIVE =
             Pattern.compile("[+-]?\\s*(?:enable\\s|username\\s\\S{1,40}\\s(?:privilege\\s\\d{1,2}\\s)?)?");
 
-    /** What a shell takes if nothing else is given: {@code ${PASSWORD:-…}}, {@code ${db.password:…}}. */
+    /** The default value in a shell expansion: {@code ${PASSWORD:-…}}, {@code ${db.password:…}}. */
     private static final Pattern OTHERWISE = Pattern.compile("(?::[-=]?|-|=)([^\\s\"'`{}-][^\\s\"'`{}]{3,300})}");
 
     private static final List<Pattern> LITERALS = List.of(BESIDE, BESIDE_BARE, ELEMENT, OTHER_MARKS, OTHERWISE);
 
-    /** A literal further on in the line. */
+    /** A literal later in the line. */
     private static final Pattern NEAR = Pattern.compile("[\"']([0-9A-Za-z+/_.~:=-]{12,300})[\"']");
 
-    /** A comment after a literal says what it is, and nothing else. */
+    /** A comment after a literal that only names it. */
     private static final Pattern COMMENTED = Pattern.compile(
             "[\"']([^\"'\\s]{6,200})[\"'][^\"'#/]{0,40}(?:#|//)\\s{0,4}(?:\\w{1,12}\\s){0,2}[\\w.-]{1,60}$");
 
@@ -108,7 +113,7 @@ final class NamedValues {
     private static final Pattern WORD_BEFORE =
             Pattern.compile("(?i)(?<![\\w.-])(api|access|secret|private|auth|signing|license|encryption) $");
 
-    /** How a value stands there: as a literal, given to a function, as a literal without marks, or perhaps as code. */
+    /** The form of a value: a literal, a function argument, an unquoted literal, or possibly code. */
     private enum ValueForm {
         QUOTED,
         GIVEN,
@@ -173,13 +178,13 @@ final class NamedValues {
         }
     }
 
-    /** In prose a name has blanks: {@code API key}. */
+    /** Extends a name in prose that contains a space: {@code API key}. */
     private static int withWordBefore(String line, int from, int least) {
         Matcher word = WORD_BEFORE.matcher(line).region(Math.max(least, from - 15), from);
         return word.find() ? word.start(1) : from;
     }
 
-    /** A name that says secret and a literal that only chance makes belong together, whatever is between them. */
+    /** Matches a name of a secret with a random literal in the same line, regardless of the text between them. */
     private static int near(String line, int from, NameKind kind, SecretFinding.FindingSet findings) {
         Matcher literal = NEAR.matcher(line).region(from, Math.min(line.length(), from + REACH + 300));
         if (literal.find() && literal.start() < from + REACH && SecretValues.isKey(literal.group(1))) {
@@ -258,7 +263,9 @@ final class NamedValues {
         return alone ? Optional.of(ValueCandidate.of(directive, 1, ValueForm.BARE)) : Optional.empty();
     }
 
-    /** Whether a mark after a name that stands in a literal ends that literal, and does not begin another one. */
+    /**
+     * Returns true if a quotation mark after a name inside a literal closes that literal rather than opening another.
+     */
     private static boolean closes(String mark, String before, boolean nameEndsLiteral) {
         return mark.length() == 1 && !nameEndsLiteral && within(mark.charAt(0), before);
     }
@@ -289,7 +296,7 @@ final class NamedValues {
         };
     }
 
-    /** A map's key is a secret only if it is made of nothing but chance; a hash is what such a key often is. */
+    /** Returns true if a map key is random. Hashes do not count, since map keys often are hashes. */
     private static boolean isRandomKey(String name, String value, ValueForm form) {
         int least = form == ValueForm.QUOTED ? 16 : 20;
         if (form == ValueForm.BARE

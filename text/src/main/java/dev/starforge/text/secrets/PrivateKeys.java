@@ -7,9 +7,9 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Private keys in armour: {@code -----BEGIN … PRIVATE KEY-----}, lines of base64, {@code -----END …}. The lines may stand in
- * comments or be strings of a program. Only the base64 is replaced, so that the program remains one; code that merely
- * mentions the marks has no such lines between them, and stays.
+ * Finds armoured private keys: {@code -----BEGIN … PRIVATE KEY-----}, lines of base64, {@code -----END …}. The lines
+ * may be in comments or string literals. Only the base64 is replaced, so a program stays valid. Code that merely
+ * mentions the markers has no such lines between them and does not match.
  */
 public final class PrivateKeys {
     private static final byte[] BEGIN = "-----BEGIN ".getBytes(StandardCharsets.US_ASCII);
@@ -18,23 +18,26 @@ public final class PrivateKeys {
     private static final Pattern OPENS = Pattern.compile("-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----");
     private static final String CLOSES = "-----END ";
 
-    /** A line of a key within whatever a program puts around it. */
+    /** A line of a key, with any program syntax around it. */
     private static final Pattern BODY = Pattern.compile(
             "[\\s\"'`+*#/>;,.-]{0,80}?([0-9A-Za-z+/]{1,200}={0,2}|=[0-9A-Za-z+/]{4})(?:\\\\[nr]|[\\s\"'`+,;.\\\\)-]){0,40}");
 
     private static final Pattern BETWEEN =
             Pattern.compile("[\\s\"'`+*#/>\\\\nr]{0,80}|[\\s\"'`+*#/>]{0,40}[A-Z][A-Za-z-]{2,30}: .{0,200}");
 
-    /** A key on the line of its mark. */
+    /** A key on the same line as its marker. */
     private static final Pattern ON_ONE_LINE =
             Pattern.compile("-----((?:\\\\[nr]|\\s|[0-9A-Za-z+/=]){20,8000}?)(?=-----END |[\"'`]|$)");
 
     private PrivateKeys() {}
 
-    /** A stretch of bytes within one line. */
+    /** A span of bytes within one line. */
     public record KeySpan(int from, int to, boolean first) {}
 
-    /** Whether a key may begin in a file: a quick look. Of the five dashes one is at a multiple of five. */
+    /**
+     * Returns true if a file may contain a key: a fast check for the five dashes, one of which is at a multiple of
+     * five.
+     */
     public static boolean mayHold(byte[] content) {
         for (int at = DASHES - 1; at < content.length; at += DASHES) {
             if (content[at] == '-') {
@@ -64,7 +67,7 @@ public final class PrivateKeys {
         return true;
     }
 
-    /** What is to be replaced, in order. */
+    /** Finds the spans to replace, in order. */
     public static List<KeySpan> find(byte[] content) {
         if (!mayHold(content)) {
             return List.of();
@@ -78,7 +81,7 @@ public final class PrivateKeys {
         return parts;
     }
 
-    /** Where a block ends, or 0 if there is none. */
+    /** Returns the end of a block, or 0 if there is none. */
     private static int block(String text, Matcher opens, List<KeySpan> parts) {
         int end = lineEnd(text, opens.end());
         Matcher same = ON_ONE_LINE.matcher(text).region(opens.end() - DASHES, end);

@@ -6,8 +6,8 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * The shapes of keys that providers publish so that they can be found: a prefix, an alphabet, a length. A row is enough to
- * add one. Keys without a prefix of their own are found by what stands in their middle or at their end.
+ * Key formats published by providers: a prefix, an alphabet, a length. Each format is one row. Keys without a
+ * distinctive prefix are found by their middle or end.
  */
 final class ProviderKeys {
     private static final String ALNUM = "[0-9A-Za-z]";
@@ -19,13 +19,13 @@ final class ProviderKeys {
     private static final String CRYPT = "[0-9A-Za-z./]";
 
     /**
-     * A shape.
+     * A key format.
      *
-     * @param anchor what every such key contains, by which lines are picked out
-     * @param loose whether names can have the shape too: the key must look random as well
+     * @param anchor text that every such key contains, used to select lines
+     * @param loose whether names can have this format too, so that the key must also look random
      */
     private record KeyPattern(String provider, String anchor, boolean begins, Pattern pattern, boolean loose) {
-        /** Where the next key may begin. */
+        /** Returns the next possible start of a key. */
         int next(String line, int from, Matcher matcher) {
             if (!begins) {
                 return matcher.find(from) ? matcher.start() : -1;

@@ -4,8 +4,8 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Quoted literals that are random, whatever they are called. A key is as long as keys are and of their alphabet; hashes,
- * UUIDs and encoded data are random as well and no secrets, and their lines mostly say what they are.
+ * Finds random quoted literals regardless of their name, by the length and alphabet of keys. Hashes, UUIDs and encoded
+ * data are random as well but not secrets; the text of their lines usually identifies them.
  */
 final class RandomLiterals {
     private static final Pattern LITERAL = Pattern.compile("([\"'`])([0-9A-Za-z+/_=.-]{20,130})\\1");
@@ -14,7 +14,7 @@ final class RandomLiterals {
                     + "|etag|public|cert|ssh-|pubkey|signature|nonce|uuid|guid|ulid|bytes|image|font|encode|decode|md5|crc|h1:|boundary|font|alphabet"
                     + "|cid|commit|revision|blob|fixture|svg|path|snapshot");
 
-    /** A bot's token of Discord: the number of its user, a time and a signature, with nothing to begin with. */
+    /** A Discord bot token: user id, time and signature, without a prefix. */
     private static final Pattern BOT = Pattern.compile(
             "(?<![0-9A-Za-z_.-])[MNO][0-9A-Za-z]{23,25}\\.[0-9A-Za-z_-]{6}\\.[0-9A-Za-z_-]{27,40}(?![0-9A-Za-z_.-])");
 

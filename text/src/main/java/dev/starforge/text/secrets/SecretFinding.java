@@ -4,11 +4,11 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 
-/** A stretch of a line that must not be learned. */
+/** A span of a line that contains a secret. */
 public record SecretFinding(int from, int to, SecretRule rule) {
     private static final int MOST_SHOWN = 3;
 
-    /** The first characters and stars, for a person who knows the file: at most three, and at most a quarter of the value. */
+    /** Masks a value for reports: keeps at most three and at most a quarter of its characters. */
     public static String masked(String value) {
         int shown = 0;
         while (shown < Math.min(MOST_SHOWN, value.length() / 4)
@@ -19,7 +19,7 @@ public record SecretFinding(int from, int to, SecretRule rule) {
         return value.substring(0, shown) + "*****";
     }
 
-    /** The findings of a line, the surest first: what overlaps an earlier one is not added. */
+    /** The findings of a line, added in order of confidence: spans that overlap an earlier one are ignored. */
     static final class FindingSet {
         private final TreeMap<Integer, SecretFinding> byStart = new TreeMap<>();
 

@@ -8,14 +8,14 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * What a name says about its value. The last words decide, as in English: a {@code db_password} is a password, a
- * {@code password_field} is a field, {@code tokens} are counted and a {@code tokenizer} is something else altogether.
+ * Classifies names. The last words decide, as in English: {@code db_password} is a password, {@code password_field} is
+ * a field, {@code tokens} are counted, and {@code tokenizer} is unrelated.
  */
 final class SecretNames {
-    /** From nothing to a password, of which the least is asked. */
+    /** Kinds of names, from NONE to PASSWORD. The evidence required of the value decreases in this order. */
     enum NameKind {
         NONE,
-        /** Some key: of a map as a rule, so that only what is random is a secret. */
+        /** A key of unknown kind, usually of a map, so only random values count as secrets. */
         KEY,
         TOKEN,
         SECRET,
@@ -37,7 +37,7 @@ final class SecretNames {
         key salt sas apitoken\
         """);
 
-    /** Whose key is a secret. */
+    /** Words before {@code key} that make it a secret. */
     private static final Set<String> KINDS_OF_KEY = SecretValues.words("""
         access account admin aes api app application auth authentication bot cipher client consumer cookie crypt
         decryption deploy developer encrypt encryption firebase google hmac integration jwt licence license maps master openai
@@ -45,7 +45,7 @@ final class SecretNames {
         subscription twilio validation webhook\
         """);
 
-    /** Whose {@code pass} is a password, and not a pass over something. */
+    /** Words before {@code pass} that make it a password. */
     private static final Set<String> KINDS_OF_PASS = SecretValues.words("""
         account admin amqp ap api auth backup basic become bind broker cert database db default docker elastic email es
         ftp git grafana http https imap jenkins jks kafka key keystore ldap login mail mariadb mongo mq mqtt my
@@ -54,14 +54,14 @@ final class SecretNames {
         svn telnet truststore user vnc vpn web wifi wp wpa zip\
         """);
 
-    /** After the word that says secret, these leave it one. */
+    /** Words after a secret's name that do not change its kind. */
     private static final Set<String> NEUTRAL = SecretValues.words("""
         again b64 base base64 bytes cleartext confirm confirmation const current default dev development env
         equals for hex in is literal live main new of old plain primary prod production raw repeat secondary
         stage staging str string test text utf v val value\
         """);
 
-    /** These make it something about a secret. */
+    /** Words after a secret's name that make it a property of a secret. */
     private static final Set<String> ABOUT = SecretValues.words("""
         alg algorithm alias arn at audience board bundle by case changed check class code count counts date
         digest dir down encoder endpoint equal error errors event expiration expires expiry factory field fields
@@ -73,7 +73,7 @@ final class SecretNames {
         words writer\
         """);
 
-    /** Before a token or key, these make it no secret. */
+    /** Words before {@code token} or {@code key} that make it no secret. */
     private static final Set<String> OTHER = SecretValues.words("""
         audio begin bos cache cancel cancellation cls column config continuation csrf current dict draft end eom
         eos eot fim first foreign group hash i18n idempotency image index json last lookup map mask max min new

@@ -2,29 +2,29 @@ package dev.starforge.text.secrets;
 
 import java.util.Locale;
 
-/** By which evidence something was found, and what is put in its place. */
+/** The rule that found a secret, and the placeholder that replaces it. */
 public enum SecretRule {
     /** The body of a PEM or PGP private key. */
     PRIVATE_KEY("<KEY>", true),
-    /** A key of a provider's shape. */
+    /** A key in a provider's format. */
     PROVIDER_KEY("<KEY>", true),
-    /** What a password is stored as; not to be learned either, and not the password. */
+    /** A stored password hash, which must not be learned either. */
     PASSWORD_HASH("<PASSWORD>", false),
-    /** A JSON web token; test suites have many, expired or made up. */
+    /** A JSON web token; test suites contain many that are expired or made up. */
     WEB_TOKEN("<KEY>", false),
-    /** What an Authorization header holds. */
+    /** The value of an Authorization header. */
     AUTH_HEADER("<KEY>", true),
-    /** The password of an address: {@code scheme://user:password@host}. */
+    /** The password in a URL: {@code scheme://user:password@host}. */
     URL_PASSWORD("<PASSWORD>", false),
-    /** A password that a command is given: {@code curl -u}, {@code sshpass -p}. */
+    /** A password in a command: {@code curl -u}, {@code sshpass -p}. */
     COMMAND_PASSWORD("<PASSWORD>", false),
-    /** What is assigned to something called a password. */
+    /** A value assigned to a name of a password. */
     NAMED_PASSWORD("<PASSWORD>", false),
-    /** A random value that is assigned to something called a key, secret or token. */
+    /** A random value assigned to a name of a key, secret or token. */
     NAMED_KEY("<KEY>", true),
-    /** The same of a value that is short or not quite random. */
+    /** A short or less random value assigned to such a name. */
     NAMED_SECRET("<KEY>", false),
-    /** A quoted literal that is random, whatever it is called. */
+    /** A random quoted literal, regardless of its name. */
     RANDOM_LITERAL("<KEY>", false),
     EMAIL("<EMAIL>", false);
 
@@ -40,7 +40,7 @@ public enum SecretRule {
         return placeholder;
     }
 
-    /** Whether it hardly ever is something else: a file with many of these holds real secrets. */
+    /** Returns true for rules with almost no false positives; a file with many such findings contains real secrets. */
     public boolean isStrong() {
         return strong;
     }

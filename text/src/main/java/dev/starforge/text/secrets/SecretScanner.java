@@ -10,12 +10,12 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Finds secrets in a line of text, as a pure function of that line. What counts as evidence: a provider's shape; a name that
- * says secret, and a literal that can be one; a place where only secrets stand, such as the password of an address; or a
- * quoted literal that is truly random. Entropy of something that could be a name is no evidence.
+ * Finds secrets in a line of text, as a pure function of that line. Evidence is a provider's key format; a name of a
+ * secret with a plausible literal; a position that only secrets have, such as the password in a URL; or a random quoted
+ * literal. High entropy alone is not evidence if the text could be a name.
  *
- * <p>A first look over the bytes, an automaton of keywords and the length of runs, rules out nearly all lines; what it does
- * not mark is not found. No expression here can take more than time linear in the line.
+ * <p>A prefilter over the bytes, with a keyword automaton and the length of runs, rules out nearly all lines. All
+ * regular expressions run in time linear in the line.
  */
 public final class SecretScanner {
     private static final int NAMED = 1;
@@ -42,7 +42,7 @@ public final class SecretScanner {
     private static final Pattern AUTHORIZATION =
             Pattern.compile("(?i)\\b(bearer|basic|token|apikey|key)\\s{1,4}([0-9A-Za-z+/=_.~-]{8,2000}+)");
 
-    /** The address of a database, as drivers of Go take it: {@code user:password@tcp(host)/name}. */
+    /** A database address in the form of Go drivers: {@code user:password@tcp(host)/name}. */
     private static final Pattern SOURCE =
             Pattern.compile("(?<!\\w)[\\w.-]{1,60}:([^\\s:@/\"']{4,200})@(?:tcp|unix)\\(");
 
@@ -68,7 +68,7 @@ public final class SecretScanner {
         return new KeywordMatcher(groups);
     }
 
-    /** What is worth looking for between two places, of one line or many; mostly nothing, which is 0. */
+    /** Prefilter: returns the rules to try on a byte range, as a bit mask; usually 0. */
     private static int firstLook(byte[] bytes, int from, int to) {
         int state = 0;
         int groups = 0;
@@ -84,7 +84,10 @@ public final class SecretScanner {
         return longest >= LONG_RUN ? groups | LONG : groups & ~PROVIDER;
     }
 
-    /** The secrets of a line of bytes, without its end, in order and apart; places are counted from the line's beginning. */
+    /**
+     * Finds the secrets of a line of bytes, without its line ending, in order and without overlap. Offsets are relative
+     * to the line's start.
+     */
     public static List<SecretFinding> scan(byte[] bytes, int from, int to) {
         int look = firstLook(bytes, from, to);
         if (look == 0) {
@@ -132,7 +135,7 @@ public final class SecretScanner {
         return findings.inOrder();
     }
 
-    /** Everything is looked for. */
+    /** Scans a line with all rules. */
     public static List<SecretFinding> scan(String line) {
         return scan(line, -1);
     }
@@ -183,7 +186,7 @@ public final class SecretScanner {
         }
     }
 
-    /** Where a key stands, few letters and no digit may be one as well. */
+    /** Returns true for a value in a header of keys; few letters without digits suffice. */
     private static boolean isHeaderKey(String value) {
         return SecretValues.isKey(value)
                 || value.length() >= 10
@@ -192,7 +195,7 @@ public final class SecretScanner {
                         && Gibberish.of(value).isStrange();
     }
 
-    /** Base64 of a user and a password that is no placeholder. */
+    /** Returns true for base64 of a user and a password that is not a placeholder. */
     private static boolean isBasic(String value) {
         try {
             String text = new String(Base64.getDecoder().decode(value), StandardCharsets.UTF_8);

@@ -4,7 +4,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 
-/** What a function, filter, test or macro is given, by place or by name as in Python. */
+/** Positional and named arguments of a function, filter, test or macro, as in Python. */
 record Arguments(List<Object> placed, Map<String, Object> named) {
     static final Arguments NONE = new Arguments(List.of(), Map.of());
 
@@ -12,7 +12,7 @@ record Arguments(List<Object> placed, Map<String, Object> named) {
         return new Arguments(List.of(placed), Map.of());
     }
 
-    /** In the order of the names; what is not given is UNDEFINED, and what has no name here is refused. */
+    /** Returns the arguments in the order of {@code names}. Missing ones are UNDEFINED; unknown names are rejected. */
     Object[] bind(String whose, String... names) {
         if (placed.size() > names.length) {
             throw new Value.Failure(whose + ": expected at most " + names.length + " arguments, got " + placed.size());
@@ -32,7 +32,7 @@ record Arguments(List<Object> placed, Map<String, Object> named) {
         return bound;
     }
 
-    /** The first argument, which must be there. */
+    /** Returns the first argument, which is required. */
     Object first(String whose) {
         if (placed.isEmpty()) {
             throw new Value.Failure(whose + ": expected an argument, got none");

@@ -9,10 +9,10 @@ import java.util.Optional;
 import tools.jackson.databind.JsonNode;
 
 /**
- * The template by which a model writes a conversation as text: a part of Jinja, as much as the templates of the families that
- * we run use, read and run by code of our own. Jinja itself is a programming language with the whole of Python behind it, and
- * templates come with models from anywhere; here there is nothing to call but {@link Functions} and {@link Methods}, and
- * a rendering has a {@link RenderBudget}. What is not known is an error with its line, never a guess.
+ * A chat template: the subset of Jinja that the supported model families use, with its own parser and interpreter. Full
+ * Jinja gives access to Python, and templates come from untrusted models. Here a template can call only {@link
+ * Functions} and {@link Methods}, and a {@link RenderBudget} limits rendering. Unsupported constructs are errors with a
+ * line number.
  */
 public final class ChatTemplate {
     private final Path file;
@@ -27,7 +27,7 @@ public final class ChatTemplate {
     }
 
     /**
-     * Reads a template.
+     * Parses a template.
      *
      * @param file for error messages
      * @param tokens special tokens by their template variable, such as {@code bos_token}
@@ -37,9 +37,9 @@ public final class ChatTemplate {
     }
 
     /**
-     * Reads a template that may ask for the date.
+     * Parses a template that may use the date.
      *
-     * @param clock that tells it; without one the template has to do without, so that its texts are the same tomorrow
+     * @param clock for the date; without one the date is undefined, so that the output is reproducible
      */
     public static ChatTemplate parse(Path file, String source, Map<String, String> tokens, Clock clock) {
         return parse(file, source, tokens, Optional.of(clock));
@@ -56,28 +56,28 @@ public final class ChatTemplate {
     }
 
     /**
-     * Writes a conversation.
+     * Renders a conversation.
      *
      * @param messages a list of objects, each with a role and a content
-     * @param asks whether what makes the model answer comes last
+     * @param asks whether to append the generation prompt
      */
     public String render(JsonNode messages, boolean asks) {
         return render(messages, List.of(), asks);
     }
 
     /**
-     * Writes a conversation with a model that may call tools.
+     * Renders a conversation with tools.
      *
-     * @param tools what may be called, each as OpenAI describes a function; a template without tools does not ask for them
+     * @param tools function descriptions in OpenAI format; ignored by templates without tool support
      */
     public String render(JsonNode messages, List<JsonNode> tools, boolean asks) {
         return render(messages, tools, asks, Map.of());
     }
 
     /**
-     * Writes a conversation as its template can be told to.
+     * Renders a conversation with additional template variables.
      *
-     * @param settings names that the template asks for, such as {@code enable_thinking}
+     * @param settings variables by name, such as {@code enable_thinking}
      */
     public String render(JsonNode messages, List<JsonNode> tools, boolean asks, Map<String, JsonNode> settings) {
         Map<String, Object> names = new HashMap<>(given);

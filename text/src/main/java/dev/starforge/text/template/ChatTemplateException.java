@@ -3,7 +3,7 @@ package dev.starforge.text.template;
 import dev.starforge.text.FileException;
 import java.nio.file.Path;
 
-/** A chat template that cannot be parsed or rendered; the message begins with the file. */
+/** Thrown when a chat template cannot be parsed or rendered; the message begins with the file. */
 public final class ChatTemplateException extends FileException {
     private static final long serialVersionUID = 1;
 

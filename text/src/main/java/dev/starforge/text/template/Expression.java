@@ -24,7 +24,7 @@ sealed interface Expression {
         }
     }
 
-    /** A list or a tuple, which templates use alike. */
+    /** A list or a tuple; templates treat them alike. */
     record ListOf(List<Expression> items) implements Expression {
         @Override
         public Object value(TemplateScope scope) {
@@ -54,7 +54,7 @@ sealed interface Expression {
         }
     }
 
-    /** {@code a[from:to:step]}; literals of NONE stand for what is left out. */
+    /** {@code a[from:to:step]}; omitted parts are NONE. */
     record Slice(Expression of, Expression from, Expression to, Expression step) implements Expression {
         @Override
         public Object value(TemplateScope scope) {
@@ -83,7 +83,7 @@ sealed interface Expression {
         }
     }
 
-    /** The arguments of a call, before they have values. */
+    /** The unevaluated arguments of a call. */
     record Given(List<Expression> placed, Map<String, Expression> named) {
         static final Given NOTHING = new Given(List.of(), Map.of());
 
@@ -142,7 +142,7 @@ sealed interface Expression {
         }
     }
 
-    /** The value of one side, as in Python, not a boolean. */
+    /** {@code and} or {@code or}; returns an operand as in Python, not a boolean. */
     record Logic(boolean and, Expression left, Expression right) implements Expression {
         @Override
         public Object value(TemplateScope scope) {

@@ -8,7 +8,7 @@ import java.util.Map;
 import java.util.function.Function;
 import java.util.function.Predicate;
 
-/** The filters of Jinja that templates of chats use; any other is an error with its name. */
+/** The Jinja filters that chat templates use; others are rejected by name. */
 final class Filters {
     private Filters() {}
 
@@ -121,7 +121,7 @@ final class Filters {
         return out.toString();
     }
 
-    /** What an attribute finds in each item; items themselves where there is none. */
+    /** Returns a function that reads an attribute of each item, or the identity if no attribute is given. */
     private static Function<Object, Object> attribute(Object name) {
         return name == Value.Word.UNDEFINED ? item -> item : item -> Value.path(item, name);
     }
@@ -181,7 +181,7 @@ final class Filters {
                 .toList();
     }
 
-    /** Jinja sorts without regard to case by default. */
+    /** Jinja sorts case-insensitively by default. */
     private static Comparator<Object> by(boolean cased, Comparator<Object> order) {
         return cased
                 ? order

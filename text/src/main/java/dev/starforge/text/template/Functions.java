@@ -11,11 +11,11 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.stream.LongStream;
 
-/** The functions that a template finds under their names; they are all that it can call, apart from methods of strings and mappings. */
+/** The global functions that templates can call. Apart from methods of strings and mappings, there are no others. */
 final class Functions {
     private static final int LONGEST_RANGE = 100_000;
 
-    /** Python's directives, and how Java spells them. */
+    /** Python's date directives and their Java patterns. */
     private static final Map<Character, String> DATE = Map.ofEntries(
             Map.entry('d', "dd"),
             Map.entry('m', "MM"),
@@ -35,7 +35,7 @@ final class Functions {
 
     private Functions() {}
 
-    /** @param clock of {@code strftime_now}, which without one is not defined: many templates ask for that */
+    /** @param clock for {@code strftime_now}; without one it is undefined, which many templates test for */
     static Map<String, Object> all(Optional<Clock> clock) {
         Map<String, Value.Function> all = new HashMap<>();
         all.put("raise_exception", (given, _) -> {

@@ -6,7 +6,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 
-/** The methods of strings and mappings that templates call, by Python's rules; any other is an error with its name. */
+/** The methods of strings and mappings that templates call, with Python semantics; others are rejected by name. */
 final class Methods {
     private Methods() {}
 
@@ -64,7 +64,7 @@ final class Methods {
         };
     }
 
-    /** One string, or a tuple of alternatives. */
+    /** A string, or a tuple of alternative strings. */
     private static List<String> any(Object given) {
         return given instanceof List<?> list ? list.stream().map(Value::string).toList() : List.of(Value.string(given));
     }
@@ -151,7 +151,7 @@ final class Methods {
         return out.toString();
     }
 
-    /** @param count how many to replace, the first ones; all if negative */
+    /** @param count number of first occurrences to replace; all if negative */
     static String replaced(String text, String from, String to, long count, RenderBudget budget) {
         if (text.contains(from)) {
             budget.requireRoom(text.length() + (text.length() / Math.max(1L, from.length()) + 1) * to.length());

@@ -5,7 +5,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 
-/** What stands between two values, by Python's rules; and the tests that follow {@code is}. */
+/** Binary operators with Python semantics, and the tests after {@code is}. */
 final class Operators {
     private Operators() {}
 
@@ -26,7 +26,7 @@ final class Operators {
         };
     }
 
-    /** Part by part, and counted. */
+    /** Compares recursively and counts the visits. */
     static boolean same(Object a, Object b, RenderBudget budget) {
         budget.step();
         return switch (a) {

@@ -5,19 +5,19 @@ import java.util.Map;
 import java.util.function.Supplier;
 
 /**
- * What one rendering may cost. Templates come with models from anywhere: steps are bounded, and a step costs more when it
- * reads or writes much, so that neither a loop nor a few operations on huge strings run for long. Values that a template
- * builds share their parts, so a small one may have more parts than can be visited; every visit is counted here.
+ * Limits the cost of rendering, since templates are untrusted. Each operation costs steps in proportion to what it
+ * reads and writes, so neither loops nor operations on huge strings run for long. Values may share parts, so a small
+ * value can have a huge number of nested parts; each visit is counted.
  */
 final class RenderBudget {
-    /** A conversation of thousands of messages takes a tenth of it. */
+    /** A conversation with thousands of messages uses a tenth of it. */
     private static final int MAX_STEPS = 2_000_000;
 
     private static final int MAX_MACRO_DEPTH = 64;
     private static final int CHARACTERS_OF_A_STEP = 64;
     private static final int ITEMS_OF_A_STEP = 4;
 
-    /** Strings and lists longer than this are the result of a runaway loop. */
+    /** Maximum length of strings and lists. */
     private static final int MAX_LENGTH = 16 << 20;
 
     private long steps;
@@ -34,7 +34,7 @@ final class RenderBudget {
         }
     }
 
-    /** Counts an operation by what it reads or makes. */
+    /** Charges an operation by the size of its operand or result. */
     <T> T charge(T value) {
         spend(
                 switch (value) {
@@ -46,14 +46,14 @@ final class RenderBudget {
         return value;
     }
 
-    /** Refuses what would grow beyond all measure, before it does. */
+    /** Rejects a result that would be too long, before it is created. */
     void requireRoom(long length) {
         if (length > MAX_LENGTH) {
             throw new Value.Failure("writes more than " + MAX_LENGTH + " characters");
         }
     }
 
-    /** A call of a macro, which may call itself. */
+    /** Runs a macro, which may call itself. */
     <T> T nested(Supplier<T> call) {
         if (++depth > MAX_MACRO_DEPTH) {
             throw new Value.Failure("nests too deeply: macros call macros more than " + MAX_MACRO_DEPTH + " times");

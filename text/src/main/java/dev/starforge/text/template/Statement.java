@@ -6,7 +6,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.function.Supplier;
 
-/** A piece of a template, which writes something or changes a name. */
+/** A statement of a template, which writes output or changes a variable. */
 sealed interface Statement {
     /** Control flow after a statement of a loop body. */
     enum Flow {
@@ -45,7 +45,7 @@ sealed interface Statement {
         }
     }
 
-    /** @param conditions one for each body but the last, which is that of else and may be empty */
+    /** @param conditions one per body, except for an optional else body at the end */
     record If(List<Expression> conditions, List<List<Statement>> bodies, int line) implements Statement {
         @Override
         public Flow write(TemplateScope scope, StringBuilder out) {
@@ -59,7 +59,7 @@ sealed interface Statement {
         }
     }
 
-    /** {@code break} or {@code continue}, of the loop around. */
+    /** {@code break} or {@code continue} of the enclosing loop. */
     record Jump(Flow flow) implements Statement {
         @Override
         public Flow write(TemplateScope scope, StringBuilder out) {
@@ -67,7 +67,7 @@ sealed interface Statement {
         }
     }
 
-    /** One name takes the value, several its parts. */
+    /** Assigns a value to one name, or its elements to several. */
     private static void unpack(List<String> names, Object value, TemplateScope scope, int line) {
         if (names.size() == 1) {
             scope.set(names.getFirst(), value);
@@ -82,7 +82,7 @@ sealed interface Statement {
         }
     }
 
-    /** @param filter which items count; a literal true for all */
+    /** @param filter condition for items; a literal true for all */
     record For(
             List<String> names,
             Expression over,
@@ -141,7 +141,7 @@ sealed interface Statement {
         }
     }
 
-    /** {@code {% set name.field = ... %}}, of a namespace. */
+    /** {@code {% set name.field = ... %}} on a namespace. */
     record SetField(String name, String field, Expression expression, int line) implements Statement {
         @Override
         public Flow write(TemplateScope scope, StringBuilder out) {
@@ -167,10 +167,10 @@ sealed interface Statement {
     }
 
     /**
-     * {@code {% macro name(a, b=1) %} ... {% endmacro %}}: a function whose value is what its body writes. It sees the names
-     * around it, as they are when it is called.
+     * {@code {% macro name(a, b=1) %} ... {% endmacro %}}: a function that returns what its body writes. It sees the
+     * enclosing variables at the time of the call.
      *
-     * @param defaults one for each parameter; of the ones without, a literal UNDEFINED
+     * @param defaults one per parameter; a literal UNDEFINED for those without
      */
     record Macro(String name, List<String> parameters, List<Expression> defaults, List<Statement> body)
             implements Statement {

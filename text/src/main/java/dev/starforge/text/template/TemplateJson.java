@@ -4,7 +4,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 
-/** {@code tojson} as transformers sets it up: Python's json with characters as they are, and no escapes for HTML. */
+/** {@code tojson} as configured in transformers: Python's json without ASCII or HTML escapes. */
 final class TemplateJson {
     private final StringBuilder out = new StringBuilder();
     private final RenderBudget budget;
@@ -40,7 +40,7 @@ final class TemplateJson {
         return json.out.toString();
     }
 
-    /** @param margin of the line that the value begins in */
+    /** @param margin indentation of the line in which the value begins */
     private void put(Object value, String margin) {
         budget.step();
         budget.requireRoom(out.length());

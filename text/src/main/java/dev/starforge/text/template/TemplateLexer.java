@@ -5,7 +5,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.stream.IntStream;
 
-/** Cuts a template into text, and the words of what stands between its brackets. */
+/** Splits a template into text and the tokens inside its brackets. */
 final class TemplateLexer {
     private static final List<String> OPERATORS = List.of(
             "==", "!=", "<=", ">=", "//", "<", ">", "+", "-", "*", "/", "%", "~", "|", ".", ",", ":", "(", ")", "[",
@@ -42,7 +42,7 @@ final class TemplateLexer {
     }
 
     private void cut() {
-        boolean trimNext = false; // a minus at the end of the last bracket
+        boolean trimNext = false; // the last bracket ended with a minus sign
         boolean dropLine = false; // the last bracket was a block
         while (at < source.length()) {
             int open = nextOpen(at);
@@ -71,7 +71,7 @@ final class TemplateLexer {
         }
     }
 
-    /** Whether the text before a bracket reaches back to the beginning of a line without a bracket in between. */
+    /** Returns true if only text is between the bracket and the start of its line. */
     private boolean startsLine(int open, String text) {
         return text.indexOf('\n') >= 0 || open - text.length() > 0 && source.charAt(open - text.length() - 1) == '\n';
     }
@@ -94,7 +94,7 @@ final class TemplateLexer {
         return source.length();
     }
 
-    /** Skips a comment; the sign that ends it. */
+    /** Skips a comment; returns the sign at its end. */
     private char comment(int open) {
         int end = source.indexOf("#}", at);
         if (end < 0) {
@@ -104,7 +104,7 @@ final class TemplateLexer {
         return source.charAt(end - 1);
     }
 
-    /** Cuts what stands in a bracket; the sign that ends it, if there is one. */
+    /** Tokenizes the content of a bracket; returns the sign at its end, if there is one. */
     private char inside(int open, String close) {
         add(Kind.SIGN, close.equals("}}") ? "{{" : "{%", open);
         int depth = 0;
@@ -169,7 +169,7 @@ final class TemplateLexer {
         add(Kind.STRING, text.toString(), from);
     }
 
-    /** Decodes an escape sequence; an unknown one is kept as it is, as in Python. */
+    /** Decodes an escape sequence; unknown ones are kept, as in Python. */
     private String escape(int from) {
         char escaped = at < source.length() ? source.charAt(at++) : ' ';
         return switch (escaped) {
@@ -217,7 +217,7 @@ final class TemplateLexer {
         return isString() || !atEnd() && tokens.get(next).kind == Kind.NUMBER;
     }
 
-    /** A name before an equals sign. */
+    /** Returns true at a name before an equals sign. */
     boolean isNamedArgument() {
         return next + 1 < tokens.size()
                 && tokens.get(next).kind == Kind.WORD
@@ -233,7 +233,7 @@ final class TemplateLexer {
         return tokens.get(next++).text;
     }
 
-    /** The word or sign that is next; empty at the end. */
+    /** Returns the next token's text; empty at the end. */
     String peek() {
         return atEnd() ? "" : tokens.get(next).text;
     }
@@ -250,7 +250,7 @@ final class TemplateLexer {
         return there;
     }
 
-    /** Which of some words was taken; empty if none. */
+    /** Takes one of several words; returns the word, or an empty string. */
     String takeAny(String... words) {
         for (String word : words) {
             if (take(word)) {

@@ -7,9 +7,9 @@ import java.util.Map;
 import java.util.Set;
 
 /**
- * Reads a template. White space is handled as HF sets Jinja up: the first line end after a block is dropped, and so is the
- * indentation before one; a minus sign drops all white space on its side. Includes, inheritance and calls with a block are
- * not known, and are refused by name.
+ * Parses a template. White space is handled as in HF's Jinja configuration: the first newline after a block and the
+ * indentation before it are removed; a minus sign removes all white space on its side. Includes, inheritance and call
+ * blocks are rejected by name.
  */
 final class TemplateParser {
     private static final Set<String> ENDS =
@@ -21,7 +21,7 @@ final class TemplateParser {
     private static final Expression NOT_GIVEN = new Expression.Literal(Value.Word.UNDEFINED);
 
     private final TemplateLexer tokens;
-    private int loops; // around what is read
+    private int loops; // enclosing loops
 
     private TemplateParser(String source) {
         this.tokens = new TemplateLexer(source);
@@ -36,7 +36,10 @@ final class TemplateParser {
         return all;
     }
 
-    /** Up to the end, or to a block that ends or divides the one around; that block's name is then next. */
+    /**
+     * Parses statements up to the end, or to a block that ends or divides the enclosing one; its name is the next
+     * token.
+     */
     private List<Statement> statements() {
         List<Statement> all = new ArrayList<>();
         while (!tokens.atEnd()) {
@@ -166,7 +169,7 @@ final class TemplateParser {
         return new Statement.Set(names, assigned(), line);
     }
 
-    /** After the equals sign; several values without parentheses are a tuple. */
+    /** Parses the right side of an assignment; several values without parentheses are a tuple. */
     private Expression assigned() {
         tokens.expect("=");
         List<Expression> values = new ArrayList<>(List.of(expression()));
@@ -206,7 +209,7 @@ final class TemplateParser {
         return tokens.take("not") ? new Expression.Not(not()) : comparison();
     }
 
-    /** {@code a < b < c} is {@code a < b and b < c}. */
+    /** {@code a < b < c} means {@code a < b and b < c}. */
     private Expression comparison() {
         Expression left = sum();
         Expression all = LEFT_OUT;
@@ -256,7 +259,7 @@ final class TemplateParser {
         return postfix(tokens.take("-") ? new Expression.Negative(members(primary())) : members(primary()));
     }
 
-    /** Filters and tests, which bind weaker than members and calls. */
+    /** Filters and tests, which bind less tightly than members and calls. */
     private Expression postfix(Expression first) {
         Expression value = first;
         while (true) {
@@ -324,7 +327,7 @@ final class TemplateParser {
         return new Expression.Given(placed, named);
     }
 
-    /** The rest of a list, up to the bracket that ends it. */
+    /** Parses the remaining items of a list up to the closing bracket. */
     private List<Expression> items(String close) {
         List<Expression> items = new ArrayList<>();
         while (!tokens.take(close)) {

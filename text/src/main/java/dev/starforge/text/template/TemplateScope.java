@@ -4,7 +4,7 @@ import java.util.HashMap;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
-/** Names and their values: those of a template, and for each pass of a loop or call of a macro its own. */
+/** Variables of a template, with nested scopes for loop iterations and macro calls. */
 final class TemplateScope {
     private final @Nullable TemplateScope outer;
     private final Map<String, Object> values = new HashMap<>();

@@ -8,8 +8,9 @@ import java.util.stream.Collectors;
 import tools.jackson.databind.JsonNode;
 
 /**
- * What a template computes with: strings, whole numbers as {@code Long}, {@code Double}, {@code Boolean}, lists, maps whose
- * keys are strings, a {@link Namespace}, functions, and the two words below. Rules are Python's where templates rely on them.
+ * The values of templates: strings, integers as {@code Long}, {@code Double}, {@code Boolean}, lists, maps with string
+ * keys, {@link Namespace}, functions, and the constants of {@link Word}. Semantics are Python's where templates rely on
+ * them.
  */
 final class Value {
     /** Python's None, and Jinja's undefined. */
@@ -18,10 +19,10 @@ final class Value {
         UNDEFINED
     }
 
-    /** The one thing that a template can change from within a loop. */
+    /** The only value that a template can change from within a loop. */
     record Namespace(Map<String, Object> fields) {}
 
-    /** What a template can call: one of ours, or a macro of its own. */
+    /** A callable: a built-in function or a macro. */
     @FunctionalInterface
     interface Function {
         Object call(Arguments given, RenderBudget budget);
@@ -42,7 +43,7 @@ final class Value {
         };
     }
 
-    /** As an output writes it. */
+    /** Formats a value for output. */
     static String text(Object value) {
         return switch (value) {
             case String text -> text;
@@ -68,7 +69,7 @@ final class Value {
         };
     }
 
-    /** What a loop goes over; nothing, where something is not defined. */
+    /** Returns the items to iterate over; empty for undefined values. */
     static List<?> list(Object of) {
         return switch (of) {
             case List<?> list -> list;
@@ -93,7 +94,7 @@ final class Value {
         throw new Failure("expected a whole number, got a " + kind(of));
     }
 
-    /** @param missing the value for None or undefined */
+    /** @param missing value for None or undefined */
     static long whole(Object of, long missing) {
         return of instanceof Word ? missing : whole(of);
     }
@@ -121,7 +122,7 @@ final class Value {
         return index >= 0 && index < list.size() ? list.get((int) index) : Word.UNDEFINED;
     }
 
-    /** A member by a name that may have dots, as filters are given it. */
+    /** A member by a dotted name, as in filter arguments. */
     static Object path(Object owner, Object name) {
         if (!(name instanceof String names)) {
             return member(owner, name);
@@ -152,7 +153,7 @@ final class Value {
         };
     }
 
-    /** What is wrong, before it is known where. */
+    /** An error whose location is added later. */
     static final class Failure extends RuntimeException {
         private static final long serialVersionUID = 1;
 

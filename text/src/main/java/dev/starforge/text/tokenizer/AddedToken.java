@@ -1,13 +1,13 @@
 package dev.starforge.text.tokenizer;
 
 /**
- * A token that is found in the text before anything else is done with it.
+ * A token that is matched in the input before pre-tokenization.
  *
- * @param singleWord only where it is not part of a longer word
- * @param stripLeft takes the white space before it along
- * @param stripRight takes the white space after it along
- * @param normalized is looked for in the normalized text, in its own normalized form
- * @param special is left out by a decode that skips special tokens
+ * @param singleWord match only whole words
+ * @param stripLeft include white space before the match
+ * @param stripRight include white space after the match
+ * @param normalized match in normalized text, in normalized form
+ * @param special omitted by a decode that skips special tokens
  */
 public record AddedToken(
         int id,
@@ -18,7 +18,7 @@ public record AddedToken(
         boolean normalized,
         boolean special) {
 
-    /** The usual kind: a marker such as {@code <|endoftext|>} that matches anywhere in the raw text. */
+    /** Creates a marker such as {@code <|endoftext|>} that matches anywhere in the raw text. */
     public static AddedToken special(int id, String content) {
         return new AddedToken(id, content, false, false, false, false, true);
     }

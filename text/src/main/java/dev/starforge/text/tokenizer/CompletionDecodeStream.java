@@ -13,7 +13,7 @@ public final class CompletionDecodeStream {
         this(tokenizer, HealedPrompt.asIs(prompt));
     }
 
-    /** Text that token healing generates again is not returned. */
+    /** Excludes text that token healing generates again. */
     public CompletionDecodeStream(Tokenizer tokenizer, HealedPrompt healed) {
         int[] prompt = healed.ids();
         again = healed.characters();
@@ -25,12 +25,12 @@ public final class CompletionDecodeStream {
         pendingPrompt = tokenizer.decode(prompt, true).substring(shown);
     }
 
-    /** The text that this id completes: whole characters only. */
+    /** Returns the text that this id completes; whole characters only. */
     public String push(int id) {
         return onlyNew(withoutPrompt(stream.push(id)));
     }
 
-    /** The remaining text; an incomplete character becomes U+FFFD. */
+    /** Returns the remaining text; an incomplete character becomes U+FFFD. */
     public String finish() {
         return onlyNew(withoutPrompt(stream.finish()));
     }
@@ -41,7 +41,7 @@ public final class CompletionDecodeStream {
         return piece.substring(told);
     }
 
-    /** A decoder may hold the prompt's last characters back until it sees what follows. */
+    /** Removes the prompt's text, which the decoder may hold back until it sees the next id. */
     private String withoutPrompt(String piece) {
         if (piece.isEmpty() || pendingPrompt.isEmpty()) {
             return piece;

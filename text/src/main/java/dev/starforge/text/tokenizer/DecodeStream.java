@@ -3,8 +3,8 @@ package dev.starforge.text.tokenizer;
 import dev.starforge.text.pretokenizer.PatternBudget;
 
 /**
- * Decodes ids one by one into text that can be shown at once: whole characters only, and all pushes joined with the
- * finish are exactly what {@link Tokenizer#decode} gives for all ids together. For one thread.
+ * Decodes ids one by one into whole characters. The concatenated output equals {@link Tokenizer#decode} of all ids. Not
+ * thread-safe.
  */
 public final class DecodeStream {
     private final Tokenizer tokenizer;
@@ -31,7 +31,7 @@ public final class DecodeStream {
                 budget);
     }
 
-    /** The text that this id completes; empty while a character is incomplete. */
+    /** Returns the text that this id completes; empty while a character is incomplete. */
     public String push(int id) {
         if (tokenizer.has(id) && !(skipSpecial && tokenizer.isSpecial(id))) {
             String token = tokenizer.token(id);
@@ -42,7 +42,7 @@ public final class DecodeStream {
         return take();
     }
 
-    /** The remaining text; an incomplete character becomes U+FFFD. Ends the stream. */
+    /** Returns the remaining text and ends the stream; an incomplete character becomes U+FFFD. */
     public String finish() {
         budget.begin(pushed);
         stages.finish();

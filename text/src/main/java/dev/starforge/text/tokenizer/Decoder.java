@@ -14,18 +14,18 @@ import java.util.List;
  * decoding share one implementation.
  */
 sealed interface Decoder {
-    /** A stage for one thread and one output. */
+    /** A stage for one output, not thread-safe. */
     interface Stage {
-        /** The next part of a token; {@code last} ends that token. */
+        /** Receives the next part of a token; {@code last} marks the token's last part. */
         void accept(String part, boolean last);
 
-        /** No more tokens. */
+        /** Ends the output. */
         void finish();
     }
 
     Stage onto(Stage next, PatternBudget budget);
 
-    /** Whether tokens are spelled in the alphabet of bytes. */
+    /** Returns true if tokens are spelled in the byte alphabet. */
     default boolean spellsBytes() {
         return this instanceof Bytes
                 || this instanceof Sequence(var stages) && stages.stream().anyMatch(Decoder::spellsBytes);
@@ -42,7 +42,7 @@ sealed interface Decoder {
         }
     }
 
-    /** What a file without a decoder gets: the tokens with spaces between them. */
+    /** The default without a decoder: tokens separated by spaces. */
     record Spaced() implements Decoder {
         @Override
         public Stage onto(Stage next, PatternBudget budget) {
@@ -63,7 +63,7 @@ sealed interface Decoder {
         }
     }
 
-    /** Spells tokens in bytes, and bytes as characters; a token outside the byte alphabet stands for itself. */
+    /** Converts the byte alphabet to bytes, and bytes to characters; other tokens stay as they are. */
     record Bytes() implements Decoder {
         @Override
         public Stage onto(Stage next, PatternBudget budget) {
@@ -95,8 +95,8 @@ sealed interface Decoder {
     }
 
     /**
-     * Tokens like {@code <0x61>} become bytes, a run of them characters; a run that is not UTF-8 becomes one U+FFFD for
-     * each byte of it. That cannot be known before the run ends, so a stream waits for its end.
+     * Converts tokens such as {@code <0x61>} to bytes, and runs of them to characters. A run that is not valid UTF-8
+     * becomes one U+FFFD per byte. A stream must wait for the end of the run to know.
      */
     record ByteFallback() implements Decoder {
         @Override
@@ -146,7 +146,7 @@ sealed interface Decoder {
             };
         }
 
-        /** The byte of a token like {@code <0x61>}, or -1. */
+        /** Returns the byte of a token such as {@code <0x61>}, or -1. */
         static int byteOf(String token) {
             if (token.length() != 6 || !token.startsWith("<0x") || token.charAt(5) != '>') {
                 return -1;
@@ -161,7 +161,7 @@ sealed interface Decoder {
         }
     }
 
-    /** All tokens become one. */
+    /** Joins all tokens into one. */
     record Fuse() implements Decoder {
         @Override
         public Stage onto(Stage next, PatternBudget budget) {
@@ -180,7 +180,7 @@ sealed interface Decoder {
         }
     }
 
-    /** Strips up to a number of a character from the start and the end of each token. */
+    /** Strips up to {@code start} and {@code stop} occurrences of a character from the start and end of each token. */
     record Strip(int content, int start, int stop) implements Decoder {
         @Override
         public Stage onto(Stage next, PatternBudget budget) {
@@ -227,7 +227,7 @@ sealed interface Decoder {
         }
     }
 
-    /** SentencePiece's mark becomes a space again, but for the marks of the first token when one was put in front. */
+    /** Replaces SentencePiece's mark by a space, except for a mark prepended to the first token. */
     record Metaspace(char mark, boolean prepended) implements Decoder {
         @Override
         public Stage onto(Stage next, PatternBudget budget) {
@@ -248,7 +248,7 @@ sealed interface Decoder {
         }
     }
 
-    /** Replaces in each token; behind a stage that makes one token of all, only at the end. */
+    /** Replaces matches in each token; after {@link Fuse}, in the whole text at the end. */
     record Replace(Replacement replacement) implements Decoder {
         @Override
         public Stage onto(Stage next, PatternBudget budget) {

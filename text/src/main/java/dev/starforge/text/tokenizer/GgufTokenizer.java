@@ -15,10 +15,9 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * Builds a tokenizer from the vocabulary of a GGUF file. Such a file names its pre-tokenizer and leaves the expressions
- * to the reader; here they are those of the original tokenizer files, where llama.cpp has approximations for engines
- * without Unicode classes. For the same reason Qwen's text is brought to NFC, as its own tokenizer does and llama.cpp
- * does not.
+ * Builds a tokenizer from the vocabulary of a GGUF file. The file only names its pre-tokenizer. The expressions used
+ * here are those of the original tokenizer files; llama.cpp approximates some without Unicode classes. Text for Qwen is
+ * normalized to NFC, as in its original tokenizer but not in llama.cpp.
  */
 final class GgufTokenizer {
     static final int NORMAL = 1;
@@ -176,7 +175,7 @@ final class GgufTokenizer {
                 new Decoder.Bytes());
     }
 
-    /** Whether the models of a pre-tokenizer have text in NFC. */
+    /** Returns true if the models of a pre-tokenizer use NFC text. */
     static boolean usesNfc(String pre) {
         return pre.equals("qwen2") || pre.equals("deepseek-r1-qwen");
     }
@@ -194,7 +193,7 @@ final class GgufTokenizer {
                 .toList();
     }
 
-    /** What a named pre-tokenizer cuts at, one expression after another. */
+    /** The expressions of a named pre-tokenizer, applied in order. */
     static Optional<List<String>> expressions(String pre) {
         return switch (pre) {
             case "", "default" ->

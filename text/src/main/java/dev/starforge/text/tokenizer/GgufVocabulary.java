@@ -4,15 +4,15 @@ import java.nio.file.Path;
 import java.util.Set;
 
 /**
- * The vocabulary of a GGUF file as plain data; the keys are those of {@code tokenizer.ggml.*}.
+ * The vocabulary of a GGUF file; the fields correspond to the keys of {@code tokenizer.ggml.*}.
  *
  * @param file for error messages
  * @param model {@code gpt2} (byte-level, with merges) or {@code llama} (SentencePiece, with scores)
- * @param pre llama.cpp's name of the pre-tokenizer; empty or {@code default} when the file has none
- * @param scores one for each token, or none at all; {@code llama} alone needs them
- * @param types one for each token, or none at all; as {@code token_type} has them
- * @param merges pairs with a space between them; {@code gpt2} alone needs them
- * @param bos -1 when there is none, as for {@code eos} and {@code unknown}
+ * @param pre llama.cpp's name of the pre-tokenizer; empty or {@code default} if the file has none
+ * @param scores one per token, or empty; required for {@code llama}
+ * @param types one per token, or empty; values as in {@code token_type}
+ * @param merges pairs separated by a space; required for {@code gpt2}
+ * @param bos -1 if there is none, also for {@code eos} and {@code unknown}
  */
 public record GgufVocabulary(
         Path file,
@@ -29,7 +29,7 @@ public record GgufVocabulary(
         boolean addEos,
         boolean addSpacePrefix) {
 
-    /** Pre-tokenizers whose models begin with a BOS token, and take a word that is a token as that token. */
+    /** Pre-tokenizers whose models begin with a BOS token and ignore merges for words that are tokens. */
     static final Set<String> LIKE_LLAMA3 =
             Set.of("llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "tekken");
 

@@ -15,13 +15,13 @@ import tools.jackson.databind.node.ArrayNode;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
- * A {@code tokenizer.json} as the vocabulary of a GGUF file, and the way back. A GGUF file names its pre-tokenizer, so the
- * expressions of a file must be those of a name; a SentencePiece-like list of merges becomes scores, the first merge the
- * highest, which is what SentencePiece's own files have and what llama.cpp merges by. What the other form cannot say is
- * refused, but for the white space that an added token takes along, which llama.cpp knows by the names of models alone.
+ * Converts a {@code tokenizer.json} to the vocabulary of a GGUF file, and back. GGUF only names the pre-tokenizer, so
+ * its expressions must be those of a known name. A SentencePiece-like list of merges becomes scores, the first merge
+ * the highest, which matches SentencePiece's files and llama.cpp. Features that the other format cannot express are
+ * rejected, except for the white space around added tokens, which llama.cpp handles by model name.
  */
 public final class GgufVocabularyConverter {
-    /** Names that llama.cpp has, one for each way of cutting. */
+    /** llama.cpp's names, one per distinct pre-tokenizer. */
     private static final List<String> NAMES = List.of(
             "llama-bpe",
             "qwen2",
@@ -42,10 +42,10 @@ public final class GgufVocabularyConverter {
     private GgufVocabularyConverter() {}
 
     /**
-     * Reads a {@code tokenizer.json}.
+     * Converts a {@code tokenizer.json}.
      *
      * @param rows the model's vocabulary size; rows without a token are unused
-     * @param bos as the model's settings have it, -1 for none, as for {@code eos}
+     * @param bos id in the model's settings, -1 for none; likewise {@code eos}
      */
     public static GgufVocabulary read(Path file, int rows, int bos, int eos) {
         LocatedJson root = LocatedJson.read(file);
@@ -198,7 +198,7 @@ public final class GgufVocabularyConverter {
                                 + (ignoresMerges ? " and ignores merges" : "")));
     }
 
-    /** A stage in words that are equal where stages are. */
+    /** A description of a stage; equal stages have equal descriptions. */
     private static String described(PreTokenizer stage) {
         if (!(stage instanceof PreTokenizer.Split(Splitter splitter, MatchSpans.Behavior behavior, boolean invert))) {
             return stage.toString();
@@ -215,8 +215,8 @@ public final class GgufVocabularyConverter {
     }
 
     /**
-     * The {@code tokenizer.json} of a byte-level vocabulary. Empty for one with scores: HF's form of it is a list of merges,
-     * and a vocabulary that was cut from a longer one, as many are, has scores that no such list gives.
+     * Converts a byte-level vocabulary to {@code tokenizer.json}. Empty for a vocabulary with scores: HF's format needs
+     * a list of merges, and the scores of a truncated vocabulary may correspond to none.
      */
     public static Optional<String> tokenizerJson(GgufVocabulary vocabulary) {
         if (!vocabulary.model().equals("gpt2")) {

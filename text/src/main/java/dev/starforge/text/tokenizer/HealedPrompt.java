@@ -5,19 +5,19 @@ import java.util.Optional;
 import java.util.function.Function;
 
 /**
- * A prompt whose last tokens were taken back, to be spelled again by the first new ones; or one as it is.
+ * A prompt without its last tokens, which the first generated tokens spell again; or an unchanged prompt.
  *
- * @param ids what is left of it
- * @param characters of the text that are written again, and are no part of the continuation
- * @param constraint which tokens may follow some that were written; nothing where any may
+ * @param ids the remaining prompt
+ * @param characters number of characters that are generated again and are not part of the completion
+ * @param constraint the tokens allowed after those generated so far; empty if all are allowed
  */
 public record HealedPrompt(int[] ids, int characters, Function<int[], Optional<BitSet>> constraint) {
-    /** With nothing taken back. */
+    /** A prompt without healing. */
     public static HealedPrompt asIs(int... ids) {
         return new HealedPrompt(ids, 0, _ -> Optional.empty());
     }
 
-    /** The tokens that may follow those that were written; nothing where any may. */
+    /** The tokens allowed after those generated so far; empty if all are allowed. */
     public Optional<BitSet> allowed(int... written) {
         return constraint.apply(written);
     }

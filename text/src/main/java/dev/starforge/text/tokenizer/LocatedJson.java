@@ -13,7 +13,7 @@ import tools.jackson.core.StreamReadFeature;
 import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.json.JsonMapper;
 
-/** A value of a JSON file that knows its place in it, so that every complaint names the file and the path. */
+/** A JSON value with its location, so that every error names the file and the path. */
 public record LocatedJson(Path file, String place, JsonNode node) {
     private static final long MAX_FILE_BYTES = 256L << 20;
     private static final JsonMapper MAPPER = JsonMapper.builder()
@@ -40,7 +40,7 @@ public record LocatedJson(Path file, String place, JsonNode node) {
         }
     }
 
-    /** Whether the key is there and not null. */
+    /** Returns true if the key exists and is not null. */
     boolean has(String key) {
         return !node.path(key).isMissingNode() && !node.path(key).isNull();
     }
@@ -61,7 +61,7 @@ public record LocatedJson(Path file, String place, JsonNode node) {
         return value;
     }
 
-    /** The items of a list. */
+    /** Returns the items of a list. */
     List<LocatedJson> list(String key) {
         return at(key).list();
     }
@@ -77,7 +77,7 @@ public record LocatedJson(Path file, String place, JsonNode node) {
         return items;
     }
 
-    /** The keys of an object, in the file's order. */
+    /** Returns the keys of an object in file order. */
     List<String> keys() {
         List<String> keys = new ArrayList<>(node.size());
         for (Map.Entry<String, JsonNode> property : node.properties()) {
@@ -94,7 +94,7 @@ public record LocatedJson(Path file, String place, JsonNode node) {
         return has(key) ? text(key) : missing;
     }
 
-    /** A string of whole characters. */
+    /** Returns a string without unpaired surrogates. */
     String text() {
         if (!node.isString()) {
             throw wrong("a string");

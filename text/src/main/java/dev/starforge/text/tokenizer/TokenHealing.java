@@ -10,22 +10,23 @@ import java.util.Optional;
 import java.util.stream.IntStream;
 
 /**
- * Lets a prompt end anywhere. Where it ends in white space or inside a word, its last tokens are ones that training never saw
- * before what follows: {@code "\n    "} where a file has {@code "\n   "} and {@code " return"}. So the last tokens are taken
- * back, and the first new ones must spell their bytes again; what the model then writes is what it would have written had
- * the text not been cut there (Lundberg 2023, whose name for it HF has, too).
+ * Token healing: lets a prompt end anywhere. A prompt that ends in white space or inside a word ends with tokens that
+ * are rare in training: {@code "\n    "} where files have {@code "\n   "} and {@code " return"}. So the last tokens are
+ * removed, and the first generated tokens must spell their bytes again. The model then continues as if the text had not
+ * been cut there (Lundberg 2023; also in HF).
  *
- * <p>A token that spells all of what is left may be any. A shorter one must be followed by another that the tokenizer would put
- * after it: otherwise a likely {@code "\n"} leads to spaces that no text has after it. A sequence of BPE tokens is what its
- * text encodes to exactly if each pair in it is (van Antwerpen and Neubeck 2024), so pairs are what is asked.
+ * <p>Any token that spells all removed bytes is allowed. A shorter one must be followed by a token that the tokenizer
+ * would put after it; otherwise a likely {@code "\n"} would lead to spaces that never follow it. A sequence of BPE
+ * tokens is the encoding of its text exactly if each adjacent pair is (van Antwerpen and Neubeck 2024), so pairs are
+ * tested.
  */
 final class TokenHealing {
-    /** How many tokens are taken back at most; the last word is seldom longer. */
+    /** Maximum number of removed tokens; the last word is seldom longer. */
     private static final int MAX_REMOVED_TOKENS = 4;
 
     private final Tokenizer tokenizer;
-    private final byte[][] spelled; // by id; empty for tokens that no text has
-    private final int[] sorted; // ids by their bytes
+    private final byte[][] spelled; // by id; empty for tokens without text
+    private final int[] sorted; // ids in the order of their bytes
 
     TokenHealing(Tokenizer tokenizer) {
         this.tokenizer = tokenizer;
@@ -39,7 +40,7 @@ final class TokenHealing {
                 .toArray();
     }
 
-    /** Takes back what may be spelled otherwise; at least one token stays, and a character is not torn. */
+    /** Removes the tokens that may be spelled otherwise. Keeps at least one token and does not split a character. */
     HealedPrompt heal(int... ids) {
         int from = ids.length;
         while (from > 1 && ids.length - from < MAX_REMOVED_TOKENS && spelled(ids[from - 1]).length > 0) {
@@ -78,13 +79,13 @@ final class TokenHealing {
         return all.array();
     }
 
-    /** What of the bytes the new tokens have not spelled yet. */
+    /** The removed bytes that the generated tokens have not spelled yet. */
     private Optional<byte[]> remainingBytes(byte[] taken, int... written) {
         int done = written.length < taken.length ? join(written).length : taken.length;
         return done < taken.length ? Optional.of(Arrays.copyOfRange(taken, done, taken.length)) : Optional.empty();
     }
 
-    /** Tokens that spell these bytes and maybe more, or their beginning. */
+    /** Tokens that begin with these bytes, or that are a prefix of them. */
     private BitSet allowed(byte... bytes) {
         BitSet all = covering(bytes);
         BitSet shorter = beginning(bytes);
@@ -95,14 +96,16 @@ final class TokenHealing {
         return all;
     }
 
-    /** Whether what is left of the bytes after a token can follow it. */
+    /** Returns true if the remaining bytes can follow this token. */
     private boolean canContinue(int id, byte... bytes) {
         byte[] rest = Arrays.copyOfRange(bytes, spelled[id].length, bytes.length);
         return covering(rest).stream().anyMatch(next -> pairs(id, next))
                 || beginning(rest).stream().anyMatch(next -> pairs(id, next) && canContinue(next, rest));
     }
 
-    /** Whether the tokenizer makes these two of their text; of a torn character it is not known. */
+    /**
+     * Returns true if the tokenizer encodes the text of these two tokens to the same two, or if they split a character.
+     */
     private boolean pairs(int first, int second) {
         try {
             String text = StandardCharsets.UTF_8
@@ -136,7 +139,7 @@ final class TokenHealing {
         return ids;
     }
 
-    /** The first token in order that is not before these bytes. */
+    /** The index of the first token in order that is not less than these bytes. */
     private int lowerBound(byte... bytes) {
         int low = 0;
         int high = sorted.length;

@@ -23,16 +23,16 @@ import java.util.concurrent.BlockingQueue;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Text to ids and back: added tokens are cut out, the rest is normalized, cut into words, and encoded word by word;
- * decoding goes the other way. Made from a {@code tokenizer.json}, from the vocabulary of a GGUF file, or by training;
- * all three are the same machine with different parts.
+ * Encodes text to ids and decodes ids to text. Encoding matches added tokens, normalizes the rest, splits it into
+ * words, and encodes each word; decoding is the inverse. Created from a {@code tokenizer.json}, from the vocabulary of
+ * a GGUF file, or by training.
  *
- * <p>Immutable, and usable from many threads at once: what a call needs to scribble on is borrowed from a small pool.
+ * <p>Immutable and thread-safe; working memory comes from a small pool.
  */
 public final class Tokenizer {
     private static final int IDLE_WORKERS = 16;
 
-    /** A worker that has seen more text than this keeps buffers of that size, and is let go. */
+    /** A worker that has processed longer text is discarded, since its buffers have grown to that size. */
     private static final int LARGE_TEXT = 1 << 22;
 
     private static final String ANCHOR = "\u263A";
@@ -97,12 +97,12 @@ public final class Tokenizer {
         return TokenizerJson.read(file);
     }
 
-    /** Builds a tokenizer from the vocabulary of a GGUF file. */
+    /** Creates a tokenizer from the vocabulary of a GGUF file. */
     public static Tokenizer of(GgufVocabulary vocabulary) {
         return GgufTokenizer.tokenizer(vocabulary);
     }
 
-    /** What one call at a time works with. */
+    /** The working memory of one call. */
     private final class Worker {
         private final PatternBudget budget = new PatternBudget(file);
         private final WordEncoder encoder = model.encoder();
@@ -169,21 +169,21 @@ public final class Tokenizer {
     }
 
     /**
-     * Appends the ids of a text that stands after others: it gets no space of its own in front, and what looks like an
-     * added token in it is ordinary text, so that a file about a vocabulary cannot end its own document.
+     * Appends the ids of text that follows other text. No space is prepended, and added tokens in it are encoded as
+     * ordinary text, so that text cannot insert special tokens.
      */
     public void encodeFragment(String text, TokenIdList ids) {
         if (!prependsSpace()) {
             ids.addAll(encodeOrdinary(text));
             return;
         }
-        // behind a character that merges with nothing, which is then taken off
+        // after a character that merges with nothing, which is then removed
         int[] anchor = encodeOrdinary(ANCHOR);
         int[] both = encodeOrdinary(ANCHOR + text);
         ids.addAll(Arrays.copyOfRange(both, anchor.length, both.length));
     }
 
-    /** Whether a text gets a mark of its own in front; several threads may find that out, all the same. */
+    /** Returns true if a mark is prepended to text. Several threads may compute this with the same result. */
     private boolean prependsSpace() {
         if (beginning == Beginning.UNKNOWN) {
             beginning = token(encodeOrdinary("a")[0]).charAt(0) == MARK ? Beginning.MARKED : Beginning.PLAIN;
@@ -207,7 +207,7 @@ public final class Tokenizer {
         return ids.toArray();
     }
 
-    /** The text of some ids; an id that no token has is left out. */
+    /** Decodes ids; ids without a token are skipped. */
     public String decode(int[] ids, boolean skipSpecial) {
         StringBuilder text = new StringBuilder();
         DecodeStream stream = stream(skipSpecial);
@@ -217,12 +217,12 @@ public final class Tokenizer {
         return text.append(stream.finish()).toString();
     }
 
-    /** Decodes ids as they come. */
+    /** Returns a stream that decodes ids one by one. */
     public DecodeStream stream(boolean skipSpecial) {
         return new DecodeStream(this, decoder, new PatternBudget(file), skipSpecial);
     }
 
-    /** One more than the highest id: the rows that an embedding of this vocabulary needs. */
+    /** One more than the highest id, the number of rows of an embedding for this vocabulary. */
     public int size() {
         return addedTexts.length;
     }
@@ -233,7 +233,7 @@ public final class Tokenizer {
                 && (addedTexts[id] != null || model.vocabulary().has(id));
     }
 
-    /** The token as the vocabulary spells it: byte-level vocabularies spell a space {@code Ġ}. */
+    /** Returns a token as the vocabulary spells it; byte-level vocabularies spell a space {@code Ġ}. */
     public String token(int id) {
         if (!has(id)) {
             throw new TokenizerException(file, "token: no token has id " + id + "; ids are below " + size());
@@ -241,7 +241,7 @@ public final class Tokenizer {
         return addedTexts[id] != null ? addedTexts[id] : model.vocabulary().text(id);
     }
 
-    /** The bytes of a token; empty for added tokens and unused ids. */
+    /** Returns the bytes of a token; empty for added tokens and unused ids. */
     byte[] bytes(int id) {
         if (!has(id) || addedTexts[id] != null) {
             return new byte[0];
@@ -260,7 +260,7 @@ public final class Tokenizer {
                 : token.replace(MARK, ' ').getBytes(StandardCharsets.UTF_8);
     }
 
-    /** A text's tokens; of one that has too many the last, behind what stands before every text. */
+    /** Encodes a text and truncates it from the left to {@code most} tokens, including the special tokens before it. */
     public int[] encodeLast(String text, int most) {
         int[] ids = encode(text, true);
         if (ids.length <= most) {
@@ -272,23 +272,23 @@ public final class Tokenizer {
         return kept;
     }
 
-    /** A prompt that may end anywhere: see {@link TokenHealing}. */
+    /** Removes the prompt's last tokens for healing; see {@link TokenHealing}. */
     public HealedPrompt heal(int... prompt) {
         TokenHealing known = healing;
         if (known == null) {
-            known = new TokenHealing(this); // several threads may make one, all the same
+            known = new TokenHealing(this); // several threads may create it, with the same result
             healing = known;
         }
         return known.heal(prompt);
     }
 
-    /** The id of a token as the vocabulary spells it. */
+    /** Returns the id of a token as the vocabulary spells it. */
     public OptionalInt id(String token) {
         int id = addedIds.getOrDefault(token, model.vocabulary().id(token));
         return id < 0 ? OptionalInt.empty() : OptionalInt.of(id);
     }
 
-    /** The added tokens by id, special ones among them. */
+    /** Returns the added tokens by id, including special tokens. */
     public List<AddedToken> addedTokens() {
         Collection<AddedToken> all = added.all();
         return all.stream().sorted(Comparator.comparingInt(AddedToken::id)).toList();

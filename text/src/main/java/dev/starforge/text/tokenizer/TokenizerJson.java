@@ -21,12 +21,11 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /**
- * Reads {@code tokenizer.json}. The file is untrusted, and half of what it may contain is never used by the models this
- * program runs: a kind of component that is not listed here is an error with its place, never silently left out.
- * Truncation and padding are done where batches are built, and are not read.
+ * Parses {@code tokenizer.json}. The file is untrusted. A component that is not supported is an error with its
+ * location, never ignored. Truncation and padding are not read, since batches are built elsewhere.
  */
 public final class TokenizerJson {
-    /** Added tokens may leave holes in the ids, but not more than this: a hole costs memory. */
+    /** Maximum number of unused ids that added tokens may cause, since each costs memory. */
     private static final int MAX_ADDED = 1 << 20;
 
     private TokenizerJson() {}

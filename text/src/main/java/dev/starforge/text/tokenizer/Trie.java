@@ -4,7 +4,7 @@ import dev.starforge.text.bpe.LongMap;
 import java.util.Arrays;
 import java.util.BitSet;
 
-/** Finds the longest of many strings at a position; the cost does not depend on their number. */
+/** Finds the longest of many strings at a position, independent of their number. */
 final class Trie {
     static final long NONE = -1;
 
@@ -13,7 +13,7 @@ final class Trie {
     private int[] ids = {-1};
     private int nodes = 1;
 
-    /** Adds a string; of two equal ones the first stays. */
+    /** Adds a string; of two equal strings, the first is kept. */
     void add(String text, int id) {
         int node = 0;
         for (int i = 0; i < text.length(); i++) {
@@ -39,7 +39,7 @@ final class Trie {
         return firsts.isEmpty();
     }
 
-    /** The longest string at {@code from} as a pair (where it ends, its id), or {@link #NONE}. */
+    /** Returns the longest string at {@code from} as a pair of end and id, or {@link #NONE}. */
     long match(String text, int from) {
         if (!firsts.get(text.charAt(from))) {
             return NONE;

@@ -1,9 +1,8 @@
 package dev.starforge.text.tokenizer;
 
 /**
- * Bytes to characters, one byte at a time, with U+FFFD for each maximal part that cannot begin a character: the
- * practice that Unicode recommends and Rust's lossy conversion follows (Java's replaces an encoded surrogate with one
- * U+FFFD, these with three).
+ * Decodes UTF-8 one byte at a time, with U+FFFD for each maximal invalid part. This is the practice recommended by
+ * Unicode and used by Rust (Java replaces an encoded surrogate by one U+FFFD, these by three).
  */
 final class Utf8 {
     static final char REPLACEMENT = '\uFFFD';
@@ -52,7 +51,7 @@ final class Utf8 {
         }
     }
 
-    /** The end of the bytes, or of a run that can be continued no more: what is begun becomes one U+FFFD. */
+    /** Ends the input or a run that cannot continue; an incomplete character becomes one U+FFFD. */
     void finish(StringBuilder out) {
         if (missing > 0) {
             out.append(REPLACEMENT);

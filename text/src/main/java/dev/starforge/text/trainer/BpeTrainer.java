@@ -22,10 +22,10 @@ import java.util.Map;
 import java.util.PriorityQueue;
 
 /**
- * Learns a byte-level vocabulary: the special tokens, the 256 bytes, then the most frequent adjacent pair, repeatedly. Among equally frequent pairs the one with the lower ids comes first, so the result depends on the texts
- * alone, not on their order nor on the machine. Counts are corrected where a merge changed them and looked at again
- * when they come up, which is what the Rust library does: its ties and its duplicates are kept, and so are its
- * vocabularies.
+ * Trains a byte-level BPE vocabulary: the special tokens, the 256 bytes, then the most frequent adjacent pair,
+ * repeatedly. Among equally frequent pairs the one with the lower ids comes first, so the result depends only on the
+ * texts, not on their order or the machine. As in the Rust library, counts changed by a merge are updated lazily when a
+ * pair is dequeued. Ties and duplicates are handled identically, so the vocabularies are identical.
  */
 public final class BpeTrainer {
     private static final Path TRAINED = Path.of("trained");
@@ -40,10 +40,10 @@ public final class BpeTrainer {
     private final List<Pair> grown = new ArrayList<>();
 
     /**
-     * What to learn.
+     * Settings of the training.
      *
-     * @param vocabularySize special tokens and bytes included
-     * @param leastFrequency a pair that is rarer than this is not merged
+     * @param vocabularySize includes special tokens and bytes
+     * @param leastFrequency pairs that are less frequent are not merged
      */
     public record Settings(int vocabularySize, List<String> specialTokens, Splitting splitting, long leastFrequency) {
         public Settings {
@@ -130,7 +130,7 @@ public final class BpeTrainer {
         }
     }
 
-    /** The id of a token, a new one if need be. */
+    /** Returns the id of a token; adds the token if it does not exist. */
     private int token(String text) {
         Integer known = ids.putIfAbsent(text, tokens.size());
         if (known == null) {
@@ -197,7 +197,7 @@ public final class BpeTrainer {
         grown.clear();
     }
 
-    /** The merges, in order; one that was found twice counts where it was found last. */
+    /** Returns the merges in order. A merge that was found twice has the rank of the second time. */
     private List<int[]> merge() {
         Map<Pair, int[]> merges = new LinkedHashMap<>();
         while (tokens.size() < settings.vocabularySize() && !candidates.isEmpty()) {

@@ -15,7 +15,7 @@ import tools.jackson.databind.json.JsonMapper;
 import tools.jackson.databind.node.ArrayNode;
 import tools.jackson.databind.node.ObjectNode;
 
-/** What training gives: the text of a {@code tokenizer.json}, and so nothing that such a file cannot say. */
+/** A trained tokenizer as the text of a {@code tokenizer.json}. */
 public final class TrainedTokenizer {
     private static final JsonMapper JSON = new JsonMapper();
 
@@ -90,8 +90,8 @@ public final class TrainedTokenizer {
     }
 
     /**
-     * The same, with a token before every text. A model whose documents all begin with a special token rests its attention on
-     * it, and writes nonsense where a text begins without one.
+     * Returns a tokenizer that puts a token before every text. A model trained on documents that all begin with a
+     * special token attends to that token (attention sink) and fails on text without it.
      */
     public TrainedTokenizer beginningWith(String token) {
         ObjectNode root = (ObjectNode) JSON.readTree(json);
@@ -115,7 +115,7 @@ public final class TrainedTokenizer {
         return TokenizerJson.tokenizer(LocatedJson.parse(Path.of("trained"), json));
     }
 
-    /** Writes the file beside its final place and renames it, so that no half file ever has the name. */
+    /** Writes the file atomically: to a temporary name first, then renamed. */
     public void write(Path file) {
         Path partial = file.resolveSibling(file.getFileName() + ".partial");
         try {
