@@ -23,9 +23,9 @@ import java.util.Arrays;
 import java.util.List;
 
 /**
- * What an element's error is measured against: the sum of the absolute values of its terms. For sums of products that is
- * the reference itself, run on absolute inputs. Elsewhere it is written out, with one rule: an error d in the exponent of
- * exp(s) is an error d in its relative size, so a probability weighs 1 plus the absolute terms of its exponent.
+ * The magnitudes that errors are relative to: for each element the sum of the absolute values of its terms. For sums of products this
+ * is the reference on absolute inputs. Other operations have formulas, with one rule: an error d in the exponent of exp(s) is a
+ * relative error d, so a probability counts as 1 plus the absolute terms of its exponent.
  */
 final class Magnitudes {
     private Magnitudes() {}
@@ -67,12 +67,12 @@ final class Magnitudes {
             case Layers.Linear o -> absolute(reference, withoutActivation(o), in);
             case Layers.AddRmsNorm _ -> sumAnd(rmsNorm(new HostTensor[] {results[0], in[2]}, after(results)), in);
             case Layers.AddLayerNorm _ -> addLayerNorm(AddLayerNormInputs.of(in), in, results);
-            default -> // as Tolerances declares them: copies, indices, and what is defined to the bit
+            default -> // exact in Tolerances: copies, indices, and results that are defined to the bit
                 throw new IllegalArgumentException(op.name() + ": exact operations have no magnitude");
         };
     }
 
-    /** The slopes of the activations of layers are hardly above 1, so what they are given is what they err against. */
+    /** The slopes of the activation functions of layers hardly exceed 1, so errors are relative to their inputs. */
     private static Layers.Linear withoutActivation(Layers.Linear op) {
         return new Layers.Linear(op.weights(), op.bias(), Fn.IDENTITY, op.residual(), op.to(), op.int8());
     }
@@ -81,7 +81,7 @@ final class Magnitudes {
         return Arrays.copyOfRange(results, 1, results.length);
     }
 
-    /** x + y is one operation; its norm errs as that of any other. */
+    /** x + y is one operation; the norm of the sum has the magnitude of any norm. */
     private static double[][] sumAnd(double[][] norm, HostTensor[] in) {
         double[] sum = new double[in[0].size()];
         for (int i = 0; i < sum.length; i++) {
@@ -97,7 +97,7 @@ final class Magnitudes {
         HostTensor[] positive = new HostTensor[in.length];
         for (int i = 0; i < in.length; i++) {
             HostTensor from = in[i];
-            boolean number = from.spec().dtype().isWeight(); // and not an index
+            boolean number = from.spec().dtype().isWeight(); // not an index
             Spec spec = from.spec().dtype().isQuantized() ? new Spec(DType.F32, from.shape()) : from.spec();
             positive[i] = number ? HostTensor.of(spec, e -> Math.abs(from.at(e))) : from;
         }
@@ -109,7 +109,7 @@ final class Magnitudes {
         return magnitudes;
     }
 
-    /** 1 + tanh cancels for negative x, so GELU errs against |x|; sin and cos against 1; the others against their value. */
+    /** 1 + tanh cancels for negative x, so errors of GELU are relative to |x|, of sin and cos to 1, of others to the value. */
     private static double magnitude(Fn fn, double x) {
         return switch (fn) {
             case IDENTITY, EXP, RSQRT, RECIPROCAL, SIGMOID, SILU -> Math.abs(fn.apply(x));
@@ -118,7 +118,7 @@ final class Magnitudes {
         };
     }
 
-    /** The slope of a sigmoid s is s (1 - s), whose difference cancels for large x: it errs against s. */
+    /** The slope of a sigmoid s is s (1 - s), where 1 - s cancels for large x, so its error is relative to s. */
     private static double slope(Fn fn, double x) {
         return switch (fn) {
             case IDENTITY, EXP, RSQRT, RECIPROCAL -> Math.abs(fn.slope(x));
@@ -213,7 +213,7 @@ final class Magnitudes {
         return new double[][] {m};
     }
 
-    /** Tokens, ids and counts are right or wrong; a log-probability is a logit less the log of a sum. */
+    /** Tokens, ids and counts are exact; a log-probability is a logit minus the log of a sum. */
     private static double[][] sample(HostTensor logits, HostTensor[] results) {
         double[][] m = new double[results.length][];
         for (int k = 0; k < m.length; k++) {
@@ -281,7 +281,7 @@ final class Magnitudes {
         return normGrad(in.x(), in.w(), in.mean(), in.rstd(), in.dy(), results);
     }
 
-    /** As LayerNorm with a mean of zero. */
+    /** Like LayerNorm with a mean of zero. */
     private static double[][] rmsNormGrad(RmsNormGradInputs<HostTensor> in, HostTensor[] results) {
         HostTensor mean = new HostTensor(in.rstd().spec());
         return normGrad(in.x(), in.w(), mean, in.rstd(), in.dy(), results);
@@ -370,7 +370,7 @@ final class Magnitudes {
         return HostTensor.of(new Spec(DType.F32, values.shape()), i -> values.at(i) * scales.at(i / d));
     }
 
-    /** Walks queries and the keys they see, as the definition of attention does. */
+    /** Iterates over queries and their visible keys, like the definition of attention. */
     private static final class Attend {
         private final double scale;
         private final int window;
@@ -468,7 +468,7 @@ final class Magnitudes {
         private void gradient(int n, int head, double logSum, HostTensor dy, double[][] gradients) {
             int at = (n * heads + head) * d;
             int position = (int) in.positions().at(n);
-            double delta = 0; // of dy * y, whose terms are dy * p * v
+            double delta = 0; // magnitude of sum(dy * y), with terms dy * p * v
             for (int t = first(position); t <= position; t++) {
                 int key = key(n, t, head);
                 delta += Math.exp(score(n, head, key, false) - logSum) * dot(dy, at, in.v(), key, true);

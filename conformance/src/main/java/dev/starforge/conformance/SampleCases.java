@@ -23,11 +23,11 @@ import java.util.TreeMap;
 import java.util.function.IntUnaryOperator;
 
 /**
- * What is asked of sampling: each setting alone and all of them in the rows of one batch, with and without history, bias and
- * mask; ties at every border; rows that are padding, broken, or have nothing to choose from.
+ * Cases of sampling: each parameter alone and all of them in one batch, with and without history, bias and mask; ties at every cutoff;
+ * rows that are padding, have NaN, or have no allowed token.
  */
 final class SampleCases {
-    /** What differs from the model's own distribution. */
+    /** Changes to the distribution of the model. */
     private static final Map<String, Map<SamplerSetting, Double>> SETTINGS = new TreeMap<>(Map.of(
             "greedy",
             Map.of(TEMPERATURE, 0.0),
@@ -118,7 +118,7 @@ final class SampleCases {
         return (i, n) -> i % stride == offset % stride ? value : n;
     }
 
-    /** Row r has the settings r, r + n, ...; slots go round, with rows between that have none or are padding. */
+    /** Row r has parameters r, r + n, ...; slots are assigned in turn, with rows between that have no slot or are padding. */
     private void add(
             String note,
             int top,

@@ -28,13 +28,13 @@ import java.util.List;
 import java.util.stream.IntStream;
 
 /**
- * How fast a device runs each operation, beside what it could do at best: {@code ./dev conformance speed
- * DEVICE}. An operation whose answer is wrong is not timed.
+ * Times each operation of a device and compares it with the limits of the machine: {@code ./dev conformance speed DEVICE}. Operations
+ * with wrong results are not timed.
  *
- * <p>The limits are measured on the same device: bandwidth by a copy (Concat of one tensor) that moves as many bytes as
- * the operation, so that both are in the same level of the memory, and an operation that only reads may pass 100 %;
- * arithmetic, for a CPU, by a loop of fused multiply-adds that stays in registers, and elsewhere by a large product. An
- * operation is put against the limit that is nearer to it.
+ * <p>The limits are measured on the same device. Bandwidth is that of a copy (Concat of one tensor) of as many bytes as the operation
+ * moves, so that both use the same level of the memory hierarchy; an operation that only reads may exceed 100 %. Peak arithmetic is
+ * that of fused multiply-adds in registers on a CPU, and of a large matmul elsewhere. An operation is compared with the limit that it
+ * is closer to.
  */
 public final class Speed {
     private static final double SECONDS = 0.2;
@@ -42,7 +42,7 @@ public final class Speed {
 
     private Speed() {}
 
-    /** One operation to time, and the multiply-adds it needs, counted as two. */
+    /** An operation to time, and its floating point operations: two per multiply-add. */
     record Job(Case of, double flops) {
         double bytes() {
             double bytes = 0;
@@ -71,7 +71,7 @@ public final class Speed {
         }
     }
 
-    /** True when every answer was right. What the device does not claim to run is not asked. */
+    /** Returns true if all results were correct. Skips operations that the device does not support. */
     static boolean run(Backend backend, List<Job> jobs, PrintStream out) throws IOException {
         List<Job> right = new ArrayList<>();
         try (Device device = backend.open(new DeviceOptions(0, 0, Files.createTempDirectory("starforge-kernels")));
@@ -114,7 +114,7 @@ public final class Speed {
                         job.of);
     }
 
-    /** The median of repeated runs, after as long a warm-up. */
+    /** The median of repeated runs, after a warm-up of the same length. */
     static double seconds(Device device, Device reference, Case c) {
         try (Scope scope = new Scope(device)) {
             Tensor[] in = OpRunner.upload(scope, c.values(reference));
@@ -143,7 +143,7 @@ public final class Speed {
         return times.get(times.size() / 2) / 1e9;
     }
 
-    /** Bytes a second, read and written, of a copy that moves as many in all. */
+    /** Bytes per second, read and written, of a copy that moves this many in total. */
     private static double copied(Device device, double bytes) {
         try (Scope scope = new Scope(device)) {
             Tensor from = scope.allocate(Spec.f32(Math.max(1, (long) (bytes / 8))));
@@ -170,7 +170,7 @@ public final class Speed {
         }
     }
 
-    /** All cores, each on an array that fits its first-level cache; the compiler makes vectors of it. */
+    /** Runs on all cores, each with an array that fits into its L1 cache; the compiler vectorizes the loop. */
     private static double multiplyAdds() {
         int cores = Runtime.getRuntime().availableProcessors();
         double[] rates = new double[cores];
@@ -227,7 +227,7 @@ public final class Speed {
         }
     }
 
-    /** A decode step's and a training step's operations, at the size of a small layer. */
+    /** The operations of a decode step and of a training step, at the size of a small layer. */
     static List<Job> jobs() {
         int c = 1024; // channels
         int t = 256; // tokens
@@ -288,7 +288,7 @@ public final class Speed {
         return job(2.0 * m * n * k, new Plain.MatMul(false, true), drawn(DType.F32, m, k), drawn(type, n, k));
     }
 
-    /** Each expert has as many rows as the others. */
+    /** All experts have the same number of rows. */
     private static Job experts(int experts, int rows, long c, DType type) {
         List<Integer> offsets =
                 IntStream.rangeClosed(0, experts).mapToObj(e -> e * rows).toList();
@@ -300,7 +300,7 @@ public final class Speed {
                 new Input(Spec.i32(experts + 1), new Source.Listed(offsets), false));
     }
 
-    /** Adapters in turn. */
+    /** Rows use the adapters in turn. */
     private static Job lora(int rows, int adapters, int rank, long c) {
         return job(
                 4.0 * rows * rank * c,

@@ -19,10 +19,9 @@ import java.util.List;
 import java.util.Random;
 
 /**
- * The products of a decode step by batch size: {@code ./dev conformance sweep DEVICE}. Up to 64 rows of x are multiplied with
- * one matrix of a large layer in each of a few formats, and a product that is wrong is not timed. There are several copies of the
- * matrix, more than the device's cache holds, and one recorded step goes through all of them, so that neither the cache nor
- * the start of a kernel is measured.
+ * Times the matmuls of a decode step by batch size: {@code ./dev conformance sweep DEVICE}. Up to 64 rows of x are multiplied with a
+ * matrix of a large layer in several weight formats; wrong results are not timed. One captured step multiplies with several copies of
+ * the matrix, more than the device's cache holds, so that neither caching nor launch latency is measured.
  */
 public final class Sweep {
     private static final long COLUMNS = 12_288;
@@ -31,7 +30,7 @@ public final class Sweep {
     private static final int REPEATS = 15;
     private static final int CHECKED = 16;
 
-    /** bf16 rounds what it stores by 2^-9 at most, and decoded weights once more. */
+    /** bf16 rounds stored results by at most 2^-9, and dequantized weights once more. */
     private static final double BOUND = 0x1p-7;
 
     private static final List<Integer> ROWS = List.of(1, 8, 16, 32, 64);
@@ -52,7 +51,7 @@ public final class Sweep {
         }
     }
 
-    /** A line for each format and number of rows: microseconds, bandwidth of the weights beside that of a copy, and the error. */
+    /** Prints for each format and number of rows: microseconds, weight bandwidth relative to a copy, and the error. */
     static void run(Device device, long columns, long terms, PrintStream out) {
         double[] bells = new Random(1).doubles(1 << 16, -1, 1).toArray();
         double most = copied(device, COPIES * columns * terms);
@@ -107,7 +106,7 @@ public final class Sweep {
         }
     }
 
-    /** Of a few columns, spread from the first to the last: the largest difference from sums in double, as a share of the largest number. */
+    /** The largest error of a few columns, compared with sums in double and relative to the largest value. */
     private static double error(HostTensor x, HostTensor w, HostTensor y) {
         int terms = (int) w.shape().dim(1);
         int columns = (int) w.shape().dim(0);

@@ -18,49 +18,45 @@ import dev.starforge.tensor.op.Training;
 import java.util.Arrays;
 
 /**
- * How wrong a backend may be: the one table. An error is measured against the sum of the absolute values of the terms
- * that were added to make the element ({@link Magnitudes}), never against the element itself: where terms cancel, float32
- * cannot do better, and where they do not, this is the stricter bound. In units of the float32 rounding u = 2^-24,
+ * The tolerances of all operations. An error is relative to the sum of the absolute values of an element's terms
+ * ({@link Magnitudes}), not to the element itself: if terms cancel, float32 cannot be more accurate. In units of the float32
+ * rounding u = 2^-24,
  *
  * <pre>    |error| &lt;= u * (roundings + 4 * sqrt(summed)) * magnitude</pre>
  *
  * <p>{@code roundings} counts the float32 operations between an input and the result, with 2 for a division or a root and
  * 4 for a good exp, sin or tanh. {@code summed} is the length of the sums: adding n terms one after the other errs by
  * n * u at worst and by less than lambda * sqrt(n) * u in all but 2 exp(-lambda^2 / 2) of cases (Higham and Mary 2019), and
- * blocked sums do better than either; lambda is 4. The bound is tight enough to tell float32 from TF32 or from a 16-bit
- * accumulator, and to see one term missing in thousands. Rounding of the reference's own result is added by the runner: half a
- * unit in the last place of the output's type. Where that has 16 bits, so much again, since a float32 result close to the
- * middle between two of its values may go to either; the float32 arithmetic before it is held to the same bound as ever, but
- * where the table says that something on the way has 16 bits, too: probabilities of attention, decoded weights, parts of a layer.
+ * blocked sums are more accurate than either; lambda is 4. The bound is tight enough to detect TF32, 16-bit accumulators, or one
+ * missing term in thousands. The rounding of the reference's result is added: half a unit in the last place of the output type. For
+ * 16-bit outputs it is added twice, because a float32 result near the middle of two 16-bit values may round to either. The bound of
+ * the float32 arithmetic is the same for all types, unless the table states 16-bit intermediates: attention probabilities,
+ * dequantized weights, parts of a layer.
  */
 final class Tolerances {
     /** Half the distance from 1 to the next float. */
     static final double U = 0x1p-24;
 
-    /** Between the smallest halves. */
+    /** The distance between the smallest f16 values. */
     private static final double F16_SMALLEST = 0x1p-24;
 
-    /**
-     * Everything smaller may come out as zero: devices may flush subnormals, and 1 / (1 + exp(-x)) is a quotient by
-     * infinity where it is below exp(-88.7).
-     */
+    /** Smaller values may become zero: devices may flush subnormals, and 1 / (1 + exp(-x)) divides by infinity below exp(-88.7). */
     static final double FLOOR = 0x1p-120;
 
     /**
-     * By how much more the expansion may err than a kernel: each of its intermediates is rounded to float32 on its way
-     * through memory, and the longest chain (the gradient of a norm, some thirty operations) has about twice the
-     * roundings that the table grants the kernel.
+     * The tolerance of an expansion relative to that of a kernel: every intermediate is rounded to float32 in memory, and the longest
+     * chain (the gradient of a norm, some thirty operations) has about twice the roundings of the kernel.
      */
     static final double EXPANSION = 2;
 
     private Tolerances() {}
 
     /**
-     * One line of the table.
+     * The tolerance of an operation.
      *
-     * @param roundings float32 operations on the way of a term; 0 means that the bits must be equal
-     * @param summed how many terms the longest sum has
-     * @param reason why that many
+     * @param roundings float32 operations between an input and the result; 0 means that the bits must be equal
+     * @param summed the number of terms of the longest sum
+     * @param reason for these numbers
      */
     record Bound(double roundings, long summed, String reason) {
         boolean exact() {
@@ -165,14 +161,14 @@ final class Tolerances {
         };
     }
 
-    /** For each result (outputs, then overwritten inputs) and element the largest error allowed; 0 where bits must agree. */
+    /** The largest allowed error of each element of each result (outputs, then overwritten inputs); 0 if bits must be equal. */
     static double[][] errors(Device reference, Op op, HostTensor[] in, HostTensor[] expected) {
         return errors(bound(op, OpRunner.specs(in)), reference, op, in, expected);
     }
 
     /**
-     * The same against the expansion of attention's gradient. That is given y as it was stored, which an expansion computes
-     * anew: what y lost when it was rounded to 16 bits is no error of either.
+     * The same against the expansion of the gradient of attention. The kernel reads the stored y, while the expansion computes y again,
+     * so the rounding of y to 16 bits is added.
      */
     static double[][] expansionErrors(
             Device reference, Fused.AttentionGrad op, HostTensor[] in, HostTensor[] expected) {
@@ -198,7 +194,7 @@ final class Tolerances {
         return errors;
     }
 
-    /** Half the distance from 1 to the next number of a type. */
+    /** Half the distance from 1 to the next value of a type. */
     static double rounding(DType type) {
         return switch (type) {
             case F16 -> 0x1p-11;
@@ -208,15 +204,15 @@ final class Tolerances {
     }
 
     /**
-     * How far a gradient may be from the reference's in float32 on the same values, in norm: a few hundred roundings of float32;
-     * with 16 bits four of theirs, for the output that some rules read again, the gradient itself, and in attention two products
-     * of both.
+     * The largest relative distance, in norm, between a gradient and the reference's float32 gradient on the same values: a few hundred
+     * roundings in float32. In 16 bits four roundings: of the output that some rules read again, of the gradient, and in attention of
+     * two products of both.
      */
     static double gradient(DType type) {
         return type == DType.F32 ? 256 * U : 4 * rounding(type);
     }
 
-    /** A product with weights of this type, over sums of this length. */
+    /** The tolerance of a matmul with weights of this type and sums of this length. */
     private static Bound product(DType x, DType weights, long summed) {
         if (!weights.isWeight()) {
             throw new IllegalArgumentException("MatMul: no weights are " + weights);
@@ -229,10 +225,7 @@ final class Tolerances {
                 : sum(2, summed, "each product is rounded once, or not at all; then the sum");
     }
 
-    /**
-     * Whether decoded weights may be rounded to the type of activations: in products of many rows, and NF4's codes, which are no
-     * numbers of 16 bits.
-     */
+    /** Returns true if dequantized weights may be rounded to the activation type: with many rows, and for NF4, whose values are float32. */
     private static boolean roundsWeights(Layers.Linear op, Spec... in) {
         boolean many = in[0].shape().dim(0) > 64;
         return in[0].dtype() != DType.F32
@@ -241,7 +234,7 @@ final class Tolerances {
                         .anyMatch(w -> w == DType.NF4 || w == DType.NF4_DOUBLE || many && w.isQuantized());
     }
 
-    /** What follows a product, the last of which is stored. */
+    /** The number of epilogue steps, the last of which is stored. */
     private static int parts(Layers.Linear op) {
         return (op.bias() ? 1 : 0) + (op.fn() == Fn.IDENTITY ? 0 : 1) + (op.residual() ? 1 : 0);
     }
@@ -282,7 +275,7 @@ final class Tolerances {
         return in[0].shape().dim(2);
     }
 
-    /** Queries that read one key, at most: all heads of a group, all tokens. */
+    /** The most queries that read one key: all tokens in all heads of a group. */
     private static long queries(Spec... in) {
         return in[0].shape().dim(0) * in[0].shape().dim(1) / in[1].shape().dim(1);
     }

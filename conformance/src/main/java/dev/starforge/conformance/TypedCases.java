@@ -17,16 +17,16 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * Cases with 16-bit activations, made of those in float32: the same operation on the same shapes, so that whatever is asked
- * of an operation in one type is asked in all. What an operation has in float32 only stays so.
+ * Derives cases with 16-bit activations from the float32 cases: the same operations and shapes. Inputs that an operation supports only
+ * in float32 keep their type.
  */
 final class TypedCases {
-    /** Larger cases are about sums and threads, which no element type changes. */
+    /** Larger cases test sums and threads, which do not depend on the element type. */
     private static final long MOST_ELEMENTS = 5_000;
 
     private TypedCases() {}
 
-    /** The type of a case's 16-bit activations, or F32 where it has none. */
+    /** The type of a case's 16-bit activations, F32 if it has none. */
     static DType of(Case c) {
         for (int i = 0; i < c.inputs().size(); i++) {
             DType type = c.inputs().get(i).spec().dtype();
@@ -43,7 +43,7 @@ final class TypedCases {
         };
     }
 
-    /** The case in another type; empty where it has no activations, other types already, or many elements. */
+    /** The case in another type; empty if it has no activations, has 16-bit activations already, or is large. */
     static Optional<Case> in(DType type, Case c) {
         boolean float32 = true;
         boolean any = c.op() instanceof Plain.Fill;
@@ -75,7 +75,7 @@ final class TypedCases {
         return new Case(as(type, c.op()), inputs, c.note());
     }
 
-    /** The operation with its output in this type, where it states one. */
+    /** The operation with this output type, if it has an output type. */
     private static Op as(DType type, Op op) {
         return switch (op) {
             case Plain.MatMul o -> new Plain.MatMul(o.transposeA(), o.transposeB(), type, o.int8());
@@ -92,7 +92,7 @@ final class TypedCases {
         };
     }
 
-    /** Whether a float input may be of 16 bits. Softmax, scores, losses, statistics, norm weights and optimizers may not. */
+    /** Returns true if a float input may have 16 bits: not in softmax, scores, losses, statistics, norm weights and optimizers. */
     static boolean isActivation(Op op, int input) {
         return switch (op) {
             case Plain.Cast _,
