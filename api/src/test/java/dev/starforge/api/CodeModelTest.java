@@ -16,7 +16,7 @@ final class CodeModelTest {
     Path folder;
 
     @Test
-    void whatIsHeardIsWhatIsReturned() {
+    void streamedTextEqualsTheReturnedText() {
         try (Starforge starforge = Starforge.open("cpu", folder);
                 CodeModel model = starforge.load(GOLDEN)) {
             StringBuilder heard = new StringBuilder();
@@ -61,7 +61,7 @@ final class CodeModelTest {
     }
 
     @Test
-    void whatIsWrongIsSaidInWords() {
+    void errorsHaveReadableMessages() {
         assertThatThrownBy(() -> Starforge.open("tpu", folder))
                 .isInstanceOf(StarforgeException.class)
                 .hasMessageContaining("device tpu is unknown; known are auto");
@@ -86,7 +86,7 @@ final class CodeModelTest {
     }
 
     @Test
-    void whatFilesDoIsOfTheSameType() {
+    void fileErrorsHaveTheSameType() {
         UncheckedIOException full = new UncheckedIOException(new IOException("model.safetensors: no space left"));
         assertThatThrownBy(() -> StarforgeException.guard(() -> {
                     throw full;

@@ -74,7 +74,7 @@ final class EmbeddingTest {
 
     /** A stranger reads every public type and member, and no line of ours breaks the tool. */
     @Test
-    void javadocFindsNothingMissing() throws IOException {
+    void javadocReportsNothingMissing() throws IOException {
         StringWriter out = new StringWriter();
         List<String> arguments = new ArrayList<>(List.of(
                 "-quiet",

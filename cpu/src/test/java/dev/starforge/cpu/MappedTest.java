@@ -41,7 +41,7 @@ final class MappedTest {
             value = DType.class,
             names = {"F32", "F16", "BF16"},
             mode = Mode.INCLUDE)
-    void productsAreThoseOfACopy(DType type) throws IOException {
+    void mappedMatMulsEqualThoseOfACopy(DType type) throws IOException {
         byte[] weights = weights(type, 1);
         FileRegion region = file(weights);
         for (int tokens : new int[] {1, 3, 40}) {
@@ -63,7 +63,7 @@ final class MappedTest {
             value = DType.class,
             names = {"F32", "F16", "BF16"},
             mode = Mode.INCLUDE)
-    void aFileThatIsCutIsNamed(DType type) throws IOException {
+    void aTruncatedFileIsNamed(DType type) throws IOException {
         FileRegion region = file(weights(type, 2));
         try (Device device = new CpuDevice(2, MachineCode.choose(Set.of()));
                 Scope scope = new Scope(device)) {

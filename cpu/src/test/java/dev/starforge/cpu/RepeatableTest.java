@@ -77,7 +77,7 @@ final class RepeatableTest {
 
     @ParameterizedTest
     @CsvSource({"false, false", "false, true", "true, false", "true, true"})
-    void productsDoNotDependOnThreads(boolean transposeA, boolean transposeB) {
+    void matMulsDoNotDependOnThreads(boolean transposeA, boolean transposeB) {
         int m = 130;
         int n = 261;
         int k = 530;
@@ -112,7 +112,7 @@ final class RepeatableTest {
     @EnumSource(
             value = DType.class,
             names = {"F32", "F16", "BF16"})
-    void weightsOfFloatsHaveTheSameBitsByEveryImplementation(DType type) {
+    void floatWeightsHaveTheSameBitsInEveryImplementation(DType type) {
         for (int k : new int[] {512, 1024, 4624, 5003}) {
             int n = 85;
             int m = 64;
@@ -144,7 +144,7 @@ final class RepeatableTest {
     /** Both factors in bf16, with an instruction for pairs and without: alone, among 64, either layout, one thread and two, near the exact sum. */
     @ParameterizedTest
     @ValueSource(ints = {2, 30, 64, 1056, 1301})
-    void productsOfBf16HaveTheSameBitsAloneAndInABatch(int k) {
+    void bf16MatMulsHaveTheSameBitsAloneAndInABatch(int k) {
         int m = 64;
         int n = 85;
         float[] a = random(m * k);
@@ -187,7 +187,7 @@ final class RepeatableTest {
     }
 
     @Test
-    void productsDoNotDependOnTheLayout() {
+    void matMulsDoNotDependOnTheLayout() {
         int m = 23;
         int n = 40;
         int k = 700;
@@ -278,7 +278,7 @@ final class RepeatableTest {
         "2, 700, 40, 8, 128",
         "2, 0, 200, 8, 64"
     })
-    void stretchesOfALongSequenceMeetInOneOrder(int threads, int window, int width, int h, int d) {
+    void partsOfALongSequenceAreCombinedInAFixedOrder(int threads, int window, int width, int h, int d) {
         Scope scope = threads == 1 ? scopeOfOne : scopeOfTwo;
         int t = 1100;
         int asked = 70;

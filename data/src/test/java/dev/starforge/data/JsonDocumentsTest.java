@@ -51,7 +51,7 @@ final class JsonDocumentsTest {
     }
 
     @Test
-    void aLossMaskSaysWhatOfATargetCounts() throws IOException {
+    void aLossMaskSelectsTheTokensThatCount() throws IOException {
         TokenDocuments documents = JsonDocuments.enhanced(file("""
             [{"context": [0, 7], "target": [9, 1, 2, 0], "context_mask": [0, 1], "target_mask": [1, 1, 1, 0],
               "loss_mask": [0, 0, 1, 0, 1, 0]}]\

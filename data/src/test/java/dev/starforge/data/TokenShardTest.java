@@ -41,7 +41,7 @@ final class TokenShardTest {
     }
 
     @Test
-    void readsWhatWasWritten() {
+    void writtenShardsReadBack() {
         Path file = folder.resolve("train.shard");
         // over a megabyte, so that there are several checksums
         List<TokenDocument> expected = write(file, 300, 3000);
@@ -74,7 +74,7 @@ final class TokenShardTest {
     }
 
     @Test
-    void namesEveryFlippedByteAndEveryCut() throws IOException {
+    void everyFlippedByteAndEveryTruncationIsDetected() throws IOException {
         Path file = folder.resolve("small.shard");
         write(file, 4, 20);
         byte[] good = Files.readAllBytes(file);

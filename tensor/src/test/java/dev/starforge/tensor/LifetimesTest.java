@@ -35,7 +35,7 @@ final class LifetimesTest {
     }
 
     @Test
-    void aBodyThatFailsGivesEverythingBack() {
+    void aFailingBlockFreesEverything() {
         Tensor kept = ones(4);
         long before = scope.usedBytes();
         assertThatThrownBy(() -> ops.block(kept, (o, x) -> {
@@ -64,7 +64,7 @@ final class LifetimesTest {
     }
 
     @Test
-    void aViewThatEndsPastTheWorldIsRefused() {
+    void aViewBeyondTheAddressRangeIsRefused() {
         Tensor tensor = ones(4);
         assertThatThrownBy(() -> tensor.view((1L << 61) - 1, Shape.of(1L << 60)))
                 .isInstanceOf(ShapeException.class);
@@ -73,7 +73,7 @@ final class LifetimesTest {
     }
 
     @Test
-    void aChainMayHandOnViews() {
+    void aChainMayPassOnViews() {
         Tensor x = ones(2, 3);
         Tensor y = ops.chain(
                 x,

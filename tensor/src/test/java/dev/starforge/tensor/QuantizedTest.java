@@ -122,7 +122,7 @@ final class QuantizedTest {
         "GPTQ_128, 4.1641",
         "GPTQ_CHANNEL, 4.0127"
     })
-    void aFormatTakesWhatItsPlanesTake(DType type, double bits) {
+    void sizeOfATypeIsThatOfItsPlanes(DType type, double bits) {
         Spec spec = new Spec(type, Shape.of(4096, 4096));
         assertThat(8.0 * spec.bytes() / spec.shape().size()).isCloseTo(bits, within(5e-4));
         assertThat(new Spec(type, Shape.of(3, 4096, 4096)).bytes()).isEqualTo(3 * spec.bytes());
@@ -152,7 +152,7 @@ final class QuantizedTest {
     }
 
     @Test
-    void blocksAreWrittenAllOrNotAtAll() {
+    void partialBlocksAreRefused() {
         Tensor w = on.scope.allocate(new Spec(DType.Q4_0, Shape.of(2, 32)));
         assertThatThrownBy(() -> on.device.write(w, ByteBuffer.allocate(18)))
                 .isInstanceOf(ShapeException.class)
@@ -179,7 +179,7 @@ final class QuantizedTest {
 
     @ParameterizedTest
     @MethodSource("quantizedTypes")
-    void productsAndGathersAreThoseOfTheDecodedWeights(DType type) {
+    void matMulAndGatherEqualThoseOfTheDecodedWeights(DType type) {
         int k = 2 * type.blockElements();
         Tensor[] w = weights(type, 5, k);
         Tensor[] stack = weights(type, 2, 5, k);
@@ -196,7 +196,7 @@ final class QuantizedTest {
     }
 
     @Test
-    void nothingElseTakesBlocks() {
+    void otherOperationsRefuseQuantizedTensors() {
         Tensor w = weights(DType.Q8_0, 64, 64)[0];
         Tensor x = on.normal(1, 64, 64);
         Tensor rows = on.ints(0);
@@ -232,7 +232,7 @@ final class QuantizedTest {
     }
 
     @Test
-    void aDeviceThatCannotSaysSo() {
+    void unsupportedTypesAreReported() {
         Device narrow = new Narrow(on.device);
         try (Scope scope = new Scope(narrow)) {
             Tensor w = scope.allocate(new Spec(DType.Q8_0, Shape.of(2, 32)));

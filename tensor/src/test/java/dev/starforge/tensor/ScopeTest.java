@@ -56,7 +56,7 @@ final class ScopeTest {
     }
 
     @Test
-    void gapsThatMeetBecomeOne() {
+    void adjacentFreeBlocksAreMerged() {
         Allocator allocator = new Allocator(on.device);
         Storage a = allocator.allocate(UNIT);
         Storage b = allocator.allocate(UNIT);
@@ -103,7 +103,7 @@ final class ScopeTest {
     }
 
     @Test
-    void whatEscapesBelongsToTheOuterLifetime() {
+    void anEscapingTensorBelongsToTheOuterScope() {
         scope.mark();
         scope.mark();
         Tensor escapes = on.row(1, 2, 3);
@@ -119,7 +119,7 @@ final class ScopeTest {
     }
 
     @Test
-    void aViewThatEscapesKeepsWhatItLooksAt() {
+    void anEscapingViewKeepsItsTensor() {
         scope.mark();
         Tensor view = on.row(1, 2, 3, 4).view(2, Shape.of(2));
         scope.release(view);
@@ -165,7 +165,7 @@ final class ScopeTest {
     }
 
     @Test
-    void aBlockGoesBackWhereItCameFrom() {
+    void freeingABlockOfAnotherAllocatorIsRefused() {
         Storage block = new Allocator(on.device).allocate(1);
         Allocator other = new Allocator(on.device);
         assertThatThrownBy(() -> other.free(block))
@@ -193,7 +193,7 @@ final class ScopeTest {
     }
 
     @Test
-    void whatIsExpectedIsReservedOnceAndNoMore() {
+    void expectedMemoryIsReservedOnce() {
         scope.expect(List.of(3 * UNIT, 1L, 2 * UNIT));
         assertThat(scope.reservedBytes()).isEqualTo(6 * UNIT);
         allocate(2);
@@ -205,7 +205,7 @@ final class ScopeTest {
     }
 
     @Test
-    void nothingStaysReservedWhenNotAllIsThere() {
+    void aFailedReservationReservesNothing() {
         List<Long> tooMuch = List.of(UNIT, Long.MAX_VALUE / 2);
         assertThatThrownBy(() -> scope.expect(tooMuch))
                 .isInstanceOf(DeviceException.class)

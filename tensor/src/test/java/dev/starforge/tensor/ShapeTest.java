@@ -66,7 +66,7 @@ final class ShapeTest {
     }
 
     @Test
-    void knowsItsEnd() {
+    void endsWithComparesTrailingDimensions() {
         assertThat(Shape.of(2, 3, 5).endsWith(Shape.of(3, 5))).isTrue();
         assertThat(Shape.of(2, 3, 5).endsWith(Shape.of(5))).isTrue();
         assertThat(Shape.of(2, 3, 5).endsWith(Shape.of(2, 3))).isFalse();

@@ -9,7 +9,7 @@ final class TokenWeightsTest {
     private static final int SITE = 0x73616d70;
 
     @Test
-    void theExponentialErrsByLessThanAUnitInTheLastPlace() {
+    void theExponentialErrorIsBelowOneUlp() {
         for (float z = -0x1p-20f; z > -87; z *= 1.0003f) {
             double exact = StrictMath.exp(z);
             assertThat(Math.abs(TokenWeights.exp(z) - exact)).isLessThan(Math.ulp((float) exact));

@@ -59,7 +59,7 @@ final class CoresTest {
     }
 
     @Test
-    void aSilentLinuxGetsWhatTheJvmMayUse() {
+    void withoutSysfsLinuxUsesTheCoresOfTheJvm() {
         assertThat(onLinux(5)).isEqualTo(5);
         assertThat(new Cores(missing(), NO_COMMANDS, 6).count()).isEqualTo(6);
     }
@@ -76,7 +76,7 @@ final class CoresTest {
     }
 
     @Test
-    void otherSystemsGetWhatTheJvmMayUse() {
+    void otherSystemsUseTheCoresOfTheJvm() {
         assertThat(new Cores(missing(), NO_COMMANDS, 12).count()).isEqualTo(12);
     }
 }

@@ -35,7 +35,7 @@ final class ExpTest {
 
     /** Sampling is defined with this function to the bit, on every device. */
     @Test
-    void isTheOneThatSamplingIsDefinedWith() {
+    void equalsTheExpThatSamplingIsDefinedWith() {
         for (float x = -120; x < -0x1p-30f; x *= 0.9999f) {
             assertThat(exp(x)).isEqualTo(TokenWeights.exp(x));
         }

@@ -27,7 +27,7 @@ class PanelsTest {
                 "GPTQ_32",
                 "GPTQ_128"
             })
-    void anyBitsComeBack(DType type) {
+    void repackingIsLossless(DType type) {
         Panels panels = Panels.of(type);
         Random random = new Random(7);
         for (int blocks : new int[] {1, 2, 17, 40}) {

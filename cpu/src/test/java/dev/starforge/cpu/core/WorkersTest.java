@@ -29,7 +29,7 @@ final class WorkersTest {
     }
 
     @Test
-    void theCallerAndTheOthersWorkTogether() {
+    void theCallerWorksToo() {
         try (Workers workers = new Workers(3)) {
             CountDownLatch all = new CountDownLatch(3);
             Set<Thread> seen = ConcurrentHashMap.newKeySet();
@@ -73,7 +73,7 @@ final class WorkersTest {
     }
 
     @Test
-    void scratchIsWhatTheLargestOperationNeeded() {
+    void scratchHasTheSizeOfTheLargestOperation() {
         try (Workers workers = new Workers(3)) {
             workers.reserve(new Scratch(10, 5));
             assertThat(workers.scratchBytes()).isEqualTo(4 * (10 + 3 * 5));

@@ -29,7 +29,7 @@ class AssemblerTest {
 
     @ParameterizedTest
     @EnumSource(Width.class)
-    void vectorInstructionsAreThoseThatAreMeant(Width width) throws IOException, InterruptedException {
+    void vectorInstructionsDisassembleAsIntended(Width width) throws IOException, InterruptedException {
         Assembler a = new Assembler(width);
         List<String> meant = new ArrayList<>();
         int high = width.registers - 1;
@@ -80,7 +80,7 @@ class AssemblerTest {
     }
 
     @Test
-    void generalInstructionsAreThoseThatAreMeant() throws IOException, InterruptedException {
+    void scalarInstructionsDisassembleAsIntended() throws IOException, InterruptedException {
         Assembler a = new Assembler(Width.ZMM);
         a.masked(Instruction.VPADDB, 1, 20, 20, at(Register.RDX, 0x40));
         a.mov(Register.R10, Register.RDI);
@@ -103,7 +103,7 @@ class AssemblerTest {
 
     /** The distance of a constant counts from the end of the instruction, whose last byte may follow the distance. */
     @Test
-    void constantsAreBehindTheCode() throws IOException, InterruptedException {
+    void constantsFollowTheCode() throws IOException, InterruptedException {
         Assembler a = new Assembler(Width.ZMM);
         a.load(1, a.constant(7));
         a.op(Instruction.VPTERNLOGD, 2, 3, a.constant(9), 0xd8);

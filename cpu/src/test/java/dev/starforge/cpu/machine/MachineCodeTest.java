@@ -21,7 +21,7 @@ class MachineCodeTest {
             new CpuFeatures(Set.of("avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512vl", "avx512_vnni"));
 
     @Test
-    void aSystemThatRefusesExecutableMemoryIsToldOf() {
+    void refusedExecutableMemoryIsReported() {
         MachineCode.Availability choice = MachineCode.choose(ALL, Set.of(), () -> {
             throw new DeviceException("machine code: mprotect: the system does not allow executable memory");
         });
@@ -30,7 +30,7 @@ class MachineCodeTest {
     }
 
     @Test
-    void aModuleWithoutNativeAccessIsToldOf() {
+    void missingNativeAccessIsReported() {
         MachineCode.Availability choice = MachineCode.choose(ALL, Set.of(), () -> {
             throw new IllegalCallerException("Illegal native access from module dev.starforge.cpu");
         });
@@ -39,7 +39,7 @@ class MachineCodeTest {
     }
 
     @Test
-    void whatACpuLacksIsNotUsed() {
+    void missingCpuFeaturesAreNotUsed() {
         assertThat(choose(ALL.without(Set.of("fma")), Set.of()).reason()).contains("needs", "AVX2, FMA and F16C");
         assertThat(choose(new CpuFeatures(Set.of()), Set.of()).code()).isEmpty();
         assertThat(choose(ALL, DeviceOptions.NO_MACHINE_CODE).reason()).isEqualTo("switched off");
@@ -47,7 +47,7 @@ class MachineCodeTest {
     }
 
     @Test
-    void whatCannotBeHiddenIsRefused() {
+    void unknownHiddenFeaturesAreRefused() {
         assertThatThrownBy(() -> choose(ALL, Set.of("sm_90")))
                 .isInstanceOf(DeviceException.class)
                 .hasMessageStartingWith("cpu: cannot hide [sm_90]; expected [all] or some of [avx2, avx512_bf16, ");
@@ -62,7 +62,7 @@ class MachineCodeTest {
     }
 
     @Test
-    void nothingOutsideOfABufferIsReached() {
+    void accessOutsideABufferIsRefused() {
         assumeTrue(CpuFeatures.ofMachine().avx2(), "no AVX2 here");
         PanelFormat format = PanelFormat.of(DType.Q8_0);
         try (MachineCode code = MachineCode.choose(Set.of()).code().orElseThrow();
@@ -89,7 +89,7 @@ class MachineCodeTest {
     }
 
     @Test
-    void tensorsThatDoNotFitAreRefusedAsElsewhere() {
+    void failedAllocationsThrowMemoryException() {
         assumeTrue(CpuFeatures.ofMachine().avx2(), "no AVX2 here");
         try (MachineCode code = MachineCode.choose(Set.of()).code().orElseThrow()) {
             assertThatThrownBy(() -> HostMemory.all(List.of(1L << 22, 1L << 60), code::allocate))

@@ -44,7 +44,7 @@ class PanelMatMulTest {
 
     @ParameterizedTest
     @EnumSource(mode = EnumSource.Mode.MATCH_ALL, names = "Q.*|NF4.*|MXFP4|INT8.*|GPTQ.*")
-    void whatIsReadIsWhatWasWritten(DType type) {
+    void readReturnsTheBytesWritten(DType type) {
         try (Device device = device(2);
                 Scope scope = new Scope(device)) {
             for (int n : ROWS) {
@@ -60,13 +60,13 @@ class PanelMatMulTest {
 
     @ParameterizedTest
     @EnumSource(mode = EnumSource.Mode.MATCH_ALL, names = "Q.*|NF4.*|MXFP4|INT8.*|GPTQ.*")
-    void exactProductsAreRight(DType type) {
+    void exactMatMulsAreCorrect(DType type) {
         products(type, true);
     }
 
     @ParameterizedTest
     @EnumSource(mode = EnumSource.Mode.MATCH_ALL, names = "Q.*|NF4.*|MXFP4|INT8.*|GPTQ.*")
-    void roundedProductsLoseHalfAStepOfX(DType type) {
+    void int8MatMulsLoseAtMostHalfAStepOfX(DType type) {
         products(type, false);
     }
 
@@ -87,7 +87,7 @@ class PanelMatMulTest {
                 "GPTQ_32",
                 "GPTQ_CHANNEL"
             })
-    void largeProductsAreRight(DType type) {
+    void largeMatMulsAreCorrect(DType type) {
         int k = type.blockElements() >= 128 ? 1280 : 1088;
         float[] decoded = new float[33 * k];
         ByteBuffer file = weights(type, 33, k, decoded);
@@ -105,7 +105,7 @@ class PanelMatMulTest {
      */
     @ParameterizedTest
     @EnumSource(mode = EnumSource.Mode.MATCH_ALL, names = "Q.*|NF4.*|MXFP4|INT8.*|GPTQ.*")
-    void productsAlongTheRowsAreThoseOfTheDecodedWeight(DType type) {
+    void transposedMatMulsEqualThoseOfTheDecodedWeight(DType type) {
         boolean same = !QuantizedValues.areWhole(type) || !Panels.has(type); // the others fuse code and shift
         for (int n : new int[] {5, 32, 97, 1100}) {
             for (int k : new int[] {type.blockElements(), 1280}) {

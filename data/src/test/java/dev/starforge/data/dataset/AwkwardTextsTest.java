@@ -114,7 +114,7 @@ final class AwkwardTextsTest {
     }
 
     @Test
-    void aCarriageReturnEndsNoLine() throws IOException {
+    void aCarriageReturnIsNotALineEnd() throws IOException {
         String copied = statements(4);
         String head = "def target(a):\n    s = \"a\rb\rc\rd\re\rf\"\n" + statements(8);
         String tail = statements(5);
@@ -149,7 +149,7 @@ final class AwkwardTextsTest {
 
     /** Where no token stands between files, two of them make windows that neither has. */
     @Test
-    void documentsThatLeakWhereTheirFilesTouchAreTakenOut() throws IOException {
+    void documentsThatLeakAcrossFileBoundariesAreDropped() throws IOException {
         List<String> parts = new ArrayList<>();
         try (Fixture git = new Fixture(repository())) {
             for (int i = 0; i < 6; i++) {
@@ -242,7 +242,7 @@ final class AwkwardTextsTest {
     }
 
     @Test
-    void whoGaveATokenizerGivesItAgain() throws IOException {
+    void aGivenTokenizerIsRequiredForTheNextGeneration() throws IOException {
         Path file = folder.resolve("starcoder1.json");
         TokenizerChoice choice = new TokenizerChoice.ExistingTokenizer(file, starcoder1(file));
         try (Fixture git = new Fixture(repository())) {
@@ -257,7 +257,7 @@ final class AwkwardTextsTest {
     }
 
     @Test
-    void whoTrainedATokenizerTrainsNoOther() throws IOException {
+    void aDifferentTrainedTokenizerIsRefused() throws IOException {
         try (Fixture git = new Fixture(repository())) {
             fill(git, 10);
             build(new TokenizerChoice.TokenizerToTrain(600));
@@ -271,7 +271,7 @@ final class AwkwardTextsTest {
     }
 
     @Test
-    void aKeyThatGoesIsCountedToo() throws IOException {
+    void redactedKeysAreCountedToo() throws IOException {
         String begin = "-----BEGIN RSA PRIVATE KEY-----\n";
         String end = "-----END RSA PRIVATE KEY-----\n";
         try (Fixture git = new Fixture(repository())) {
@@ -305,7 +305,7 @@ final class AwkwardTextsTest {
     }
 
     @Test
-    void whatIsLeftOutOfTheSnapshotIsCounted() throws IOException {
+    void filesOutsideTheSnapshotAreCounted() throws IOException {
         try (Fixture git = new Fixture(repository())) {
             fill(git, 8);
             String text = "def " + words(1) + "(a):\n" + statements(20);
@@ -320,7 +320,7 @@ final class AwkwardTextsTest {
     }
 
     @Test
-    void whatNoDocumentHasRoomForIsCounted() throws IOException {
+    void chunksTooLargeForADocumentAreCounted() throws IOException {
         try (Fixture git = new Fixture(repository())) {
             fill(git, 4);
             git.put("src/long.py", "def " + words(1) + "(a):\n    return \"" + words(100) + "\"\n" + statements(20));
@@ -335,7 +335,7 @@ final class AwkwardTextsTest {
     }
 
     @Test
-    void ofTwoFilesThatAreAlikeTheOneOfThatNameMoved() throws IOException {
+    void ofTwoSimilarFilesTheOneWithTheSameNameIsTheRename() throws IOException {
         String kept = statements(6);
         String old = kept + statements(4);
         try (Fixture git = new Fixture(repository())) {

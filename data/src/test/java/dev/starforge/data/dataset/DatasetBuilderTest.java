@@ -130,7 +130,7 @@ final class DatasetBuilderTest {
     }
 
     @Test
-    void aGapOfAFewLinesIsOneToEightWholeLines() throws IOException {
+    void fimGapsAreOneToEightWholeLines() throws IOException {
         try (Fixture git = new Fixture(repository())) {
             Histories.grow(git, 0, 20);
         }
@@ -170,7 +170,7 @@ final class DatasetBuilderTest {
     }
 
     @Test
-    void ofALargeCommitSomeDocumentsAreDrawn() throws IOException {
+    void documentsOfALargeCommitAreSampled() throws IOException {
         try (Fixture git = new Fixture(repository())) {
             for (int i = 0; i < 30; i++) {
                 git.put("part" + i + "/Some.java", Histories.javaClass("Part" + i, 3, i));
@@ -194,7 +194,7 @@ final class DatasetBuilderTest {
     }
 
     @Test
-    void decodingGivesTheTextBack() throws IOException {
+    void decodingRestoresTheText() throws IOException {
         try (Fixture git = Histories.everything(repository())) {
             assertThat(git.head()).isNotNull();
         }
@@ -365,7 +365,7 @@ final class DatasetBuilderTest {
 
     /** What the build checks before it ends, with the answer it must not have. */
     @Test
-    void theLeakageCheckFindsWhatIsOnBothSides() throws IOException {
+    void theLeakageCheckFindsContentInBothSplits() throws IOException {
         Path out = folder.resolve("out");
         try (Fixture git = new Fixture(repository())) {
             Histories.grow(git, 0, 20);
@@ -405,7 +405,7 @@ final class DatasetBuilderTest {
     }
 
     @Test
-    void whatIsTrainedOnAlreadyIsNotTrainedOnAgain() throws IOException {
+    void laterGenerationsDoNotRepeatTrainingDocuments() throws IOException {
         Path out = folder.resolve("out");
         try (Fixture git = new Fixture(repository())) {
             Histories.grow(git, 0, 20);
@@ -442,7 +442,7 @@ final class DatasetBuilderTest {
     }
 
     @Test
-    void otherSchemasSayTheSame() throws IOException {
+    void otherSchemasHaveTheSameContent() throws IOException {
         try (Fixture git = new Fixture(repository())) {
             Histories.grow(git, 0, 8);
         }
@@ -495,7 +495,7 @@ final class DatasetBuilderTest {
     }
 
     @Test
-    void oneRunAtATimeAndAnInterruptedOneIsNoObstacle() throws IOException {
+    void oneRunAtATimeAndAnInterruptedOneDoesNotBlock() throws IOException {
         try (Fixture git = new Fixture(repository())) {
             Histories.grow(git, 0, 6);
         }
@@ -601,7 +601,7 @@ final class DatasetBuilderTest {
     }
 
     @Test
-    void saysWhatIsWrong() throws IOException {
+    void errorsAreReported() throws IOException {
         Path out = folder.resolve("out");
         assertThatThrownBy(() -> Builds.build(folder.resolve("missing"), out))
                 .hasMessageContaining("missing: is not a git repository: there is no such folder");

@@ -95,7 +95,7 @@ final class DatasetInputsTest {
     }
 
     @Test
-    void aPartialCloneIsToldAtOnceWithWhatHelps() throws IOException, InterruptedException {
+    void aPartialCloneIsReportedAtOnceWithARemedy() throws IOException, InterruptedException {
         try (Fixture git = new Fixture(repository())) {
             for (int i = 0; i < 8; i++) {
                 git.put("Kept.java", Histories.javaClass("Kept", 3, i));
@@ -132,7 +132,7 @@ final class DatasetInputsTest {
     }
 
     @Test
-    void aDamagedRepositoryIsNotTakenForAPartialClone() throws IOException, InterruptedException {
+    void aDamagedRepositoryIsNotReportedAsAPartialClone() throws IOException, InterruptedException {
         try (Fixture git = new Fixture(repository())) {
             git.put("Gone.java", Histories.javaClass("Gone", 3, 1));
             git.commit("Only");
@@ -148,7 +148,7 @@ final class DatasetInputsTest {
     }
 
     @Test
-    void copiesAreGits() throws IOException, InterruptedException {
+    void copiesAreThoseOfGit() throws IOException, InterruptedException {
         String original = Histories.javaClass("Original", 8, 3);
         try (Fixture git = new Fixture(repository())) {
             git.put("Original.java", original);
@@ -183,7 +183,7 @@ final class DatasetInputsTest {
 
     /** What goes is moved before what stays is copied, though both have the same text. */
     @Test
-    void movesComeBeforeCopiesAsGits() throws IOException, InterruptedException {
+    void renamesTakePrecedenceOverCopiesAsInGit() throws IOException, InterruptedException {
         String text = Histories.javaClass("Original", 8, 3);
         try (Fixture git = new Fixture(repository())) {
             git.put("A.java", text).put("B.java", text);
@@ -278,7 +278,7 @@ final class DatasetInputsTest {
     }
 
     @Test
-    void secretsInPathsAreNowhere() throws IOException, InterruptedException {
+    void secretsInPathsAreRedactedEverywhere() throws IOException, InterruptedException {
         String secret = "users/" + Histories.MAIL + "/" + Histories.AWS_KEY;
         try (Fixture git = new Fixture(repository())) {
             git.put(secret + "/Main.java", Histories.javaClass("Main", 3, 1));

@@ -69,7 +69,7 @@ final class HistoryTest {
     }
 
     @Test
-    void commitsAreOldestFirstAndSayWhatTheyAre() {
+    void commitsAreOldestFirstAndHaveTheirMetadata() {
         assertThat(commits).hasSize(12);
         List<String> seen = new ArrayList<>();
         for (JsonNode commit : commits) {
@@ -94,7 +94,7 @@ final class HistoryTest {
     }
 
     @Test
-    void typesAreGits() throws IOException {
+    void changeTypesAreThoseOfGit() throws IOException {
         Map<String, String> expected = new HashMap<>();
         String log = new String(
                 git(
@@ -134,7 +134,7 @@ final class HistoryTest {
     }
 
     @Test
-    void countsAreGits() throws IOException {
+    void lineCountsAreThoseOfGit() throws IOException {
         Pattern line = Pattern.compile("(\\d+|-)\t(\\d+|-)\t.*", Pattern.DOTALL);
         int compared = 0;
         for (JsonNode commit : commits) {

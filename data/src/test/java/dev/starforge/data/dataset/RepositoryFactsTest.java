@@ -42,7 +42,7 @@ final class RepositoryFactsTest {
 
     /** The repository around a folder is not the one that was asked for, however the folder is spelled. */
     @Test
-    void aRepositoryFurtherUpIsAnother() throws IOException {
+    void aParentRepositoryIsNotUsed() throws IOException {
         try (Fixture git = new Fixture(folder.resolve(".git"))) {
             git.put("A.java", "class A {}\n");
             git.commit("one");

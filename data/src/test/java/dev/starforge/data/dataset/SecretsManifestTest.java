@@ -20,7 +20,7 @@ final class SecretsManifestTest {
     Path folder;
 
     @Test
-    void secretsAreNowhereAndTheManifestDoesNotDependOnThreads() throws IOException {
+    void noSecretRemainsAndTheManifestDoesNotDependOnThreads() throws IOException {
         Path repository = folder.resolve("repository");
         List<SecretsCorpus.Planted> planted = SecretsCorpus.make(3).stream()
                 .filter(each -> each.set().equals("tune") && each.group().equals("style java"))

@@ -29,7 +29,7 @@ final class BlobReaderTest {
     private final TreeFormatter tree = new TreeFormatter();
 
     @Test
-    void kindsAreGits(@TempDir Path folder) throws IOException, GitAPIException {
+    void fileKindsAreThoseOfGit(@TempDir Path folder) throws IOException, GitAPIException {
         ReadOnlyConfig.install();
         try (Git git = Git.init().setBare(true).setDirectory(folder.toFile()).call();
                 ObjectInserter inserter = git.getRepository().newObjectInserter()) {

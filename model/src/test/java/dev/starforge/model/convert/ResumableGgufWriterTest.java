@@ -64,7 +64,7 @@ final class ResumableGgufWriterTest {
 
     @ParameterizedTest
     @ValueSource(ints = {0, 1, 3, 4})
-    void whatIsOnTheDiskIsNotWrittenAgain(int killedAt) throws IOException {
+    void tensorsOnDiskAreNotWrittenAgain(int killedAt) throws IOException {
         Path whole = folder.resolve("whole.gguf");
         List<String> lines = write(whole, "a", -1, 0);
         assertThat(lines).hasSize(TENSORS).startsWith("line of t0");
@@ -83,7 +83,7 @@ final class ResumableGgufWriterTest {
     }
 
     @Test
-    void aLineThatWasCutOffDoesNotCount() throws IOException {
+    void anIncompleteJournalLineIsIgnored() throws IOException {
         Path out = folder.resolve("out.gguf");
         assertThatThrownBy(() -> write(out, "a", 2, 0)).isInstanceOf(Killed.class);
         Files.writeString(beside(out, ".incomplete.journal"), "line of t", StandardOpenOption.APPEND);
@@ -94,7 +94,7 @@ final class ResumableGgufWriterTest {
     }
 
     @Test
-    void otherInputsBeginAnew() {
+    void changedInputsStartOver() {
         Path out = folder.resolve("out.gguf");
         assertThatThrownBy(() -> write(out, "a", 3, 0)).isInstanceOf(Killed.class);
         written.clear();
@@ -103,7 +103,7 @@ final class ResumableGgufWriterTest {
     }
 
     @Test
-    void aJournalThatPromisesTooMuchIsNotBelieved() throws IOException {
+    void aJournalBeyondTheDataIsDiscarded() throws IOException {
         Path out = folder.resolve("out.gguf");
         assertThatThrownBy(() -> write(out, "a", 3, 0)).isInstanceOf(Killed.class);
         Files.write(beside(out, ".incomplete"), new byte[10]);
@@ -113,7 +113,7 @@ final class ResumableGgufWriterTest {
     }
 
     @Test
-    void whatWasNotSyncedIsWrittenAgain() {
+    void unsyncedTensorsAreWrittenAgain() {
         Path out = folder.resolve("out.gguf");
         assertThatThrownBy(() -> write(out, "a", 3, Long.MAX_VALUE)).isInstanceOf(Killed.class);
         written.clear();

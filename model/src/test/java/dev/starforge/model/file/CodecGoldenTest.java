@@ -70,7 +70,7 @@ final class CodecGoldenTest {
     /** Where a scale rounds to zero the codes do not matter, and llama.cpp leaves what its search had last. */
     @ParameterizedTest
     @EnumSource(names = {"Q2_K", "Q3_K", "Q6_K"})
-    void weightsEncodeAsInLlamaCppButForCodesOfZeroScales(BlockFormat format) {
+    void weightsEncodeAsInLlamaCppExceptValuesWithZeroScale(BlockFormat format) {
         try (Safetensors golden = Safetensors.open(GOLDEN.resolve("codecs/ggml.safetensors"))) {
             float[] w = golden.floats("w");
             float[] ours = new float[w.length];
@@ -125,7 +125,7 @@ final class CodecGoldenTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"a", "b", "c"})
-    void nf4WithPlainMagnitudes(String name) {
+    void nf4WithFloat32Absmax(String name) {
         try (Safetensors golden = Safetensors.open(GOLDEN.resolve("codecs/bitsandbytes.safetensors"))) {
             Nf4 coded = Nf4.encode(golden.floats(name + ".w"), Nf4.DEFAULT_BLOCK);
             assertThat(coded.codes())
@@ -137,7 +137,7 @@ final class CodecGoldenTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"a", "b", "c"})
-    void nf4WithCodedMagnitudes(String name) {
+    void nf4WithDoubleQuantization(String name) {
         try (Safetensors golden = Safetensors.open(GOLDEN.resolve("codecs/bitsandbytes.safetensors"))) {
             BitsAndBytes.Nf4Weight stored = BitsAndBytes.read(golden, name + ".weight");
             assertThat(stored.shape()).isEqualTo(golden.tensor(name + ".w").shape());
@@ -154,14 +154,14 @@ final class CodecGoldenTest {
     }
 
     @Test
-    void theDynamicMapIsThatOfBitsAndBytes() {
+    void theDynamicMapEqualsBitsAndBytes() {
         try (Safetensors golden = Safetensors.open(GOLDEN.resolve("codecs/bitsandbytes.safetensors"))) {
             assertBitsEqual(Nf4.dynamicMap(), golden.floats("dynamic_map"));
         }
     }
 
     @Test
-    void nvfp4IsThatOfCompressedTensors() {
+    void nvfp4EqualsCompressedTensors() {
         try (Safetensors golden = Safetensors.open(GOLDEN.resolve("codecs/formats.safetensors"))) {
             Fp4Groups coded = Fp4Groups.encodeNv(golden.floats("nv.w"), 6, 96);
             assertBitsEqual(new float[] {coded.global()}, golden.floats("nv.weight_global_scale"));
@@ -174,7 +174,7 @@ final class CodecGoldenTest {
     }
 
     @Test
-    void packedInt4IsThatOfCompressedTensors() {
+    void packedInt4EqualsCompressedTensors() {
         try (Safetensors golden = Safetensors.open(GOLDEN.resolve("codecs/formats.safetensors"))) {
             Int4Packed coded = Int4Packed.encode(golden.floats("packed.w"), 9, 70, 32, DType.BF16);
             assertThat(coded.packed()).isEqualTo(golden.ints("packed.weight_packed"));
@@ -188,7 +188,7 @@ final class CodecGoldenTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"gptq", "actorder"})
-    void gptqIsThatOfAutoGptq(String name) {
+    void gptqEqualsAutoGptq(String name) {
         try (Safetensors golden = Safetensors.open(GOLDEN.resolve("codecs/formats.safetensors"))) {
             Shape shape = golden.tensor(name + ".w").shape();
             int out = (int) shape.dim(0);
@@ -223,7 +223,7 @@ final class CodecGoldenTest {
 
     @ParameterizedTest
     @EnumSource
-    void fp8IsThatOfTorch(Fp8 format) {
+    void fp8EqualsTorch(Fp8 format) {
         try (Safetensors golden = Safetensors.open(GOLDEN.resolve("codecs/formats.safetensors"))) {
             float[] values = golden.floats(format.name().toLowerCase() + ".values");
             for (int code = 0; code < 256; code++) {

@@ -85,7 +85,7 @@ final class QuantizingSourceTest {
         "9, 112, int8-128, F32",
         "9, 40, int8-32, F32"
     })
-    void theNumbersAreThoseOfTheFormat(int rows, int columns, String text, String stored) {
+    void valuesAreThoseOfTheFormat(int rows, int columns, String text, String stored) {
         Quantization quantization = Quantization.parse(text);
         assertThat(quantization).hasToString(text);
         Shape shape = Shape.of(rows, columns);
@@ -168,7 +168,7 @@ final class QuantizingSourceTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"Q4_0", "Q4_K", "Q8_0", "F16"})
-    void whatItsFileHasQuantizedStays(String type) {
+    void tensorsQuantizedInTheFileAreUnchanged(String type) {
         try (ModelFiles files = ModelFiles.open(GOLDEN.resolve("gguf/micro-" + type + ".gguf"))) {
             WeightSource base = files.quantized(new Quantization.Nf4(true)).weights();
             String name = "model.layers.0.self_attn.q_proj.weight";
@@ -187,7 +187,7 @@ final class QuantizingSourceTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"nf4", "nf4-double", "int8-64"})
-    void whatCannotBeQuantizedIsNamed(String quantization) {
+    void tensorsThatCannotBeQuantizedAreNamed(String quantization) {
         Drawn drawn = new Drawn(Shape.of(40, 64));
         drawn.wrongAt = 33 * 64;
         QuantizingSource source = new QuantizingSource(drawn, Quantization.parse(quantization));
@@ -211,7 +211,7 @@ final class QuantizingSourceTest {
     /** 128 MB as float32; what lives on the heap while it is read is counted at every eighth piece. */
     @ParameterizedTest
     @CsvSource({"nf4-double, NF4_DOUBLE", "int8-128, INT8_128", "none, INT8_128"})
-    void aMatrixIsNeverThereWhole(String quantization, DType type) {
+    void aWholeMatrixIsNeverInMemory(String quantization, DType type) {
         Shape shape = Shape.of(16_384, 2048);
         Drawn drawn = new Drawn(shape);
         drawn.period = 1 << 16;

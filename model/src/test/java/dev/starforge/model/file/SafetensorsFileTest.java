@@ -24,7 +24,7 @@ final class SafetensorsFileTest {
     Path folder;
 
     @Test
-    void whatIsWrittenReadsBack() {
+    void writtenFilesReadBack() {
         Path path = folder.resolve("a.safetensors");
         SafetensorsFile.write(
                 path,

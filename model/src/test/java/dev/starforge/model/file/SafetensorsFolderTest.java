@@ -46,7 +46,7 @@ final class SafetensorsFolderTest {
 
     @ParameterizedTest
     @CsvSource({"1000, 1", "12, 3", "1, 4"})
-    void whatIsWrittenReadsBack(long shardBytes, int files) throws IOException {
+    void writtenFoldersReadBack(long shardBytes, int files) throws IOException {
         SafetensorsFolder.write(folder, entries(), shardBytes);
         try (var list = Files.list(folder)) {
             assertThat(list.filter(f -> f.toString().endsWith(".safetensors"))).hasSize(files);
@@ -78,7 +78,7 @@ final class SafetensorsFolderTest {
     }
 
     @Test
-    void weightsThatAreThereAreNotReplaced() {
+    void existingWeightsAreNotOverwritten() {
         SafetensorsFolder.write(folder, entries(), 1000);
         assertThatThrownBy(() -> SafetensorsFolder.write(folder, entries(), 12))
                 .isInstanceOf(ModelException.class)
@@ -108,7 +108,7 @@ final class SafetensorsFolderTest {
                 "symlink out | {'weight_map':{'x':'link.safetensors'}} | links to a file outside its folder",
                 "symlink to nothing | {'weight_map':{'x':'dangling.safetensors'}} | cannot be read",
             })
-    void anIndexThatLiesIsRefused(String what, String index, String message) throws IOException {
+    void anInconsistentIndexIsRefused(String what, String index, String message) throws IOException {
         SafetensorsFile.write(folder.resolve("s1.safetensors"), entries().subList(0, 2));
         SafetensorsFile.write(
                 folder.resolve("s2.safetensors"),
@@ -210,7 +210,7 @@ final class SafetensorsFolderTest {
     }
 
     @Test
-    void aTensorLongerThanAPieceBecomesFloats() {
+    void aTensorLongerThanAChunkBecomesFloats() {
         ByteBuffer data = ByteBuffer.allocate(2 * 600_001).order(ByteOrder.LITTLE_ENDIAN);
         for (int i = 0; i < 600_001; i++) {
             data.putShort(2 * i, DType.F16.narrow(i % 2000));
@@ -258,7 +258,7 @@ final class SafetensorsFolderTest {
                 "block 0 | {'quant_type':'nf4','blocksize':0,'shape':[2]} | a block above 0",
                 "fractional block | {'quant_type':'nf4','blocksize':1.5,'shape':[2]} | expected a whole number",
             })
-    void anNf4StateThatLiesIsRefused(String what, String state, String message) {
+    void anInconsistentNf4StateIsRefused(String what, String state, String message) {
         byte[] json = state.replace('\'', '"').getBytes(StandardCharsets.UTF_8);
         Path file = folder.resolve("nf4.safetensors");
         SafetensorsFile.write(

@@ -69,7 +69,7 @@ final class SamplerTest {
 
     /** Coarse logits have ties everywhere, at every border too. */
     @Test
-    void agreesWithTheAlgorithmWrittenDownPlainly() {
+    void agreesWithANaiveImplementation() {
         Random random = new Random(1);
         for (int round = 0; round < 3000; round++) {
             int vocabulary = 1 + random.nextInt(40);
@@ -174,7 +174,7 @@ final class SamplerTest {
     }
 
     @Test
-    void penaltiesOfPresenceAndFrequencyCountTheTextAlone() {
+    void presenceAndFrequencyPenaltiesCountGeneratedTokensOnly() {
         float[] logits = {0, 0, 0, 0};
         SamplingParams sampling = SamplingParams.PLAIN.withPresencePenalty(0.5).withFrequencyPenalty(0.25);
         float[] p = Sampler.distribution(sampling, logits, new int[] {0, 0, 0}, new int[] {1, 2, 2});
@@ -184,7 +184,7 @@ final class SamplerTest {
     }
 
     @Test
-    void whatIsDrawnCountsForTheNextDraw() {
+    void sampledTokensCountForTheNextPenalties() {
         Sampler sampler = new Sampler(SamplingParams.GREEDY.withPresencePenalty(2), 3, 0);
         float[] logits = {3, 2.5f, 2};
         assertThat(IntStream.range(0, 4).map(i -> sampler.next(logits))).containsExactly(0, 1, 2, 0);
@@ -237,7 +237,7 @@ final class SamplerTest {
     }
 
     @Test
-    void aSeedDecidesTheText() {
+    void theSeedDeterminesTheTokens() {
         Random random = new Random(3);
         float[] logits = new float[500];
         for (int id = 0; id < logits.length; id++) {
@@ -255,7 +255,7 @@ final class SamplerTest {
     }
 
     @Test
-    void probabilitiesDoNotChangeWhatComesNext() {
+    void logprobsDoNotChangeTheNextToken() {
         float[] logits = {1, 2, 3, 2, 1};
         SamplingParams sampling = SamplingParams.PLAIN.withRepetitionPenalty(2);
         Sampler watched = new Sampler(sampling, 5, 1);

@@ -70,7 +70,7 @@ final class SamplingParamsTest {
     }
 
     @Test
-    void allThatIsWrongIsNamed() {
+    void allInvalidParametersAreNamed() {
         GenerationException failure =
                 catchThrowableOfType(GenerationException.class, () -> new SamplingParams(3, -1, 2, 1, 2, 0, 3, 3, 0));
         assertThat(failure.violations())

@@ -59,7 +59,7 @@ final class StopStringsTest {
     }
 
     @Test
-    void agreesWithASearchAndHoldsNoMoreThanItMust() {
+    void agreesWithASearchAndHoldsBackNoMoreThanNecessary() {
         Random random = new Random(1);
         for (int round = 0; round < 5000; round++) {
             List<String> strings = new ArrayList<>();

@@ -60,7 +60,7 @@ final class GgufFileTest {
     }
 
     @Test
-    void whatIsWrittenReadsBack() {
+    void writtenFilesReadBack() {
         Path path = folder.resolve("a.gguf");
         float[] values = gaussian(2 * 3 * 64);
         GgufWriter.write(
@@ -390,7 +390,7 @@ final class GgufFileTest {
 
     @ParameterizedTest(name = "{0}")
     @MethodSource("whatLlamaCppWouldNotLoad")
-    void whatLlamaCppWouldNotLoadIsNotWritten(String what, GgufWriter.GgufEntry entry, String message) {
+    void filesThatLlamaCppCannotLoadAreNotWritten(String what, GgufWriter.GgufEntry entry, String message) {
         Path path = folder.resolve("no.gguf");
         assertThatThrownBy(() -> GgufWriter.write(path, Map.of(), List.of(entry)))
                 .as(what)
@@ -418,7 +418,7 @@ final class GgufFileTest {
 
     /** A failure half way leaves the good file that had the name. */
     @Test
-    void nothingHalfWrittenReplacesSomethingGood() {
+    void aFailedWriteLeavesTheExistingFile() {
         Path path = folder.resolve("a.gguf");
         GgufWriter.write(path, Map.of(), List.of(entry("x", Shape.of(1))));
         GgufWriter.GgufEntry failing = new GgufWriter.GgufEntry("x", BlockFormat.F32, Shape.of(1), out -> {

@@ -100,7 +100,7 @@ class BlockPoolTest {
     }
 
     @Test
-    void whatIsNotPublishedIsNotFound() {
+    void unpublishedBlocksAreNotFound() {
         open().append(tokens(0, 8));
         assertThat(found(tokens(0, 8))).isZero();
         close(open.getFirst());
@@ -108,7 +108,7 @@ class BlockPoolTest {
     }
 
     @Test
-    void asManyTokensAsAskedAreLeftToCompute() {
+    void prefixLookupLeavesTheRequestedTokensToCompute() {
         close(published(tokens(0, 8)));
         for (int compute = 0; compute <= 8; compute++) {
             try (BlockTable sequence = pool.open(ROOT, tokens(0, 8), compute)) {
@@ -166,7 +166,7 @@ class BlockPoolTest {
     }
 
     @Test
-    void aForkSharesAllAndTheFirstToGoOnCopies() {
+    void aForkSharesAllBlocksAndTheFirstToAppendCopies() {
         BlockTable one = open();
         one.append(tokens(0, 6));
         BlockTable twin = one.fork();
@@ -192,7 +192,7 @@ class BlockPoolTest {
     }
 
     @Test
-    void truncateGivesBlocksBack() {
+    void truncateFreesBlocks() {
         BlockTable one = open();
         one.append(tokens(0, 14));
         one.truncate(5);
@@ -220,7 +220,7 @@ class BlockPoolTest {
     }
 
     @Test
-    void withNoRoomForACopyASequenceTakesBackWhatItPublished() {
+    void withoutRoomForACopyASequenceUnpublishesItsBlock() {
         pool = pool(2, FULL);
         BlockTable one = published(tokens(0, 8));
         one.truncate(6);
@@ -258,7 +258,7 @@ class BlockPoolTest {
     }
 
     @Test
-    void exhaustionSaysWhatIsThereAndChangesNothing() {
+    void exhaustionReportsTheFreeBlocksAndChangesNothing() {
         pool = pool(4, FULL);
         BlockTable one = open();
         one.append(tokens(0, 6));
@@ -278,7 +278,7 @@ class BlockPoolTest {
     }
 
     @Test
-    void theWindowGivesBlocksBackAndPositionsStay() {
+    void theSlidingWindowFreesBlocksAndKeepsPositions() {
         pool = pool(4, new KvCacheSpec(2, 8, 5, false), new KvCacheSpec(4, 8, 3, false));
         BlockTable one = open();
         one.append(tokens(0, 13));
@@ -340,7 +340,7 @@ class BlockPoolTest {
     }
 
     @Test
-    void aClosedSequenceIsOfNoUse() {
+    void aClosedSequenceIsRefused() {
         BlockTable one = open();
         one.append(1);
         close(one);

@@ -106,7 +106,7 @@ final class WeightLoaderTest {
     }
 
     @Test
-    void expertsOfAFileStayAsTheyAre() {
+    void expertsKeepTheirStoredType() {
         try (GgufFile file = GgufFile.open(GOLDEN.resolve("models/qwen3_moe/model.gguf"))) {
             GgufSource source = new GgufSource(file, GgufConfig.of(file));
             Shape each = source.shape("model.layers.0.mlp.experts.1.gate_proj.weight");
@@ -148,7 +148,7 @@ final class WeightLoaderTest {
     }
 
     @Test
-    void whatTheDeviceCannotDoIsConvertedOrRefused() {
+    void unsupportedTypesAreConvertedOrRefused() {
         Made source = new Made(Shape.of(5, 64), Optional.of(DType.Q8_0), 1);
         try (Scope narrow = new Scope(new Narrow(device))) {
             assertThat(weights(source, narrow, STORED).matrix("w", 5, 64).dtype())
@@ -181,7 +181,7 @@ final class WeightLoaderTest {
     }
 
     @Test
-    void whatCannotBeQuantizedIsNamed() {
+    void tensorsThatCannotBeQuantizedAreNamed() {
         Made source = new Made(Shape.of(2, 32), Optional.of(DType.F32), Float.NaN);
         assertThatThrownBy(() -> weights(source, scope, Precision.FLOAT32.withStorage(DType.Q8_0))
                         .matrix("w", 2, 32))

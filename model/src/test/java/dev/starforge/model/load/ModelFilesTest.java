@@ -53,7 +53,7 @@ final class ModelFilesTest {
     }
 
     @Test
-    void aLoadTellsHowFarItIs() {
+    void loadingReportsProgress() {
         List<Integer> told = new ArrayList<>();
         try (Scope scope = new Scope(device);
                 ModelFiles model = ModelFiles.open(folder)) {
@@ -114,7 +114,7 @@ final class ModelFilesTest {
     }
 
     @Test
-    void halfAnUpdateIsRefused() throws IOException {
+    void anIncompleteUpdateIsRefused() throws IOException {
         rename(folder.resolve("adapter/adapter_model.safetensors"), "1.mlp.c_fc.lora_A", "9.mlp.c_fc.lora_A");
         assertThatThrownBy(this::load).hasMessageContaining("has no tensor").hasMessageContaining("1.mlp.c_fc.lora_A");
     }

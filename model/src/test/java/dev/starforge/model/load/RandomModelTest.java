@@ -75,7 +75,7 @@ final class RandomModelTest {
     }
 
     @Test
-    void rowsAreTheSameEachTimeWhateverPieceTheyAreReadIn() {
+    void rowsDoNotDependOnTheChunksTheyAreReadIn() {
         String name = "model.layers.1.mlp.up_proj.weight";
         int row = (int) DType.Q4_0.bytes(256);
         byte[] whole = new byte[100 * row];
@@ -156,7 +156,7 @@ final class RandomModelTest {
     }
 
     @Test
-    void whatIsUnknownIsNamedWithWhatIsKnown() {
+    void unknownPresetsAreNamedWithTheKnownOnes() {
         assertThatThrownBy(() -> ModelFiles.random("gpt-5", "Q4_0"))
                 .isInstanceOf(ModelException.class)
                 .hasMessageContainingAll(ModelFiles.presets().toArray(String[]::new));

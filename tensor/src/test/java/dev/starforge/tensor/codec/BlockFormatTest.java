@@ -60,7 +60,7 @@ final class BlockFormatTest {
         "Q3_K, 0.153",
         "Q2_K, 0.307"
     })
-    void roundingLosesNoMoreThanItMust(BlockFormat format, double most) {
+    void quantizationErrorIsBounded(BlockFormat format, double most) {
         float[] w = gaussian(SIZE);
         float[] back = decode(format, encode(format, w), w.length);
         double sum = 0;
@@ -82,7 +82,7 @@ final class BlockFormatTest {
     /** Codes found again from the numbers they stand for: no drift when a model is rewritten in its own format. */
     @ParameterizedTest
     @EnumSource(names = {"F32", "F16", "BF16", "Q4_0", "Q5_0", "Q8_0", "MXFP4", "NF4"})
-    void whatWasDecodedEncodesToTheSameNumbers(BlockFormat format) {
+    void decodedBlocksEncodeToTheSameValues(BlockFormat format) {
         float[] once = decode(format, encode(format, gaussian(SIZE)), SIZE);
         float[] twice = decode(format, encode(format, once), SIZE);
         assertThat(twice).isEqualTo(once);
@@ -169,7 +169,7 @@ final class BlockFormatTest {
 
     @ParameterizedTest
     @EnumSource
-    void aPieceInTheMiddleTouchesNothingElse(BlockFormat format) {
+    void aRangeInTheMiddleTouchesNothingElse(BlockFormat format) {
         int block = format.blockElements();
         float[] w = gaussian(3 * block);
         ByteBuffer whole = encode(format, w);
@@ -210,7 +210,7 @@ final class BlockFormatTest {
 
     @ParameterizedTest
     @EnumSource
-    void onlyPlainFloatsTakeWhatIsNotANumber(BlockFormat format) {
+    void onlyFloatTypesAcceptNan(BlockFormat format) {
         float[] w = new float[format.blockElements()];
         w[w.length - 1] = Float.NEGATIVE_INFINITY;
         ByteBuffer bytes = ByteBuffer.allocate(format.blockBytes());

@@ -17,7 +17,7 @@ import org.junit.jupiter.params.provider.EnumSource.Mode;
 final class BlockScalesTest {
     @ParameterizedTest
     @EnumSource(value = DType.class, names = "Q.*|NF4", mode = Mode.MATCH_ALL)
-    void whatDecodesToNoNumberIsRefused(DType type) {
+    void infiniteAndNanScalesAreRefused(DType type) {
         int each = type.blockBytes();
         float[] weights = new float[3 * type.blockElements()];
         for (int i = 0; i < weights.length; i++) {

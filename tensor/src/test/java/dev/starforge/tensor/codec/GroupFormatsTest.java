@@ -258,7 +258,7 @@ final class GroupFormatsTest {
                         "nested map too short",
                         () -> new Nf4.Absmax.Nested(new byte[1], new float[255], new float[1], 256, 0),
                         "expected 256"),
-                misuse("GPTQ not in eights", () -> Int4Gptq.encode(new float[70], 10, 7, 7), "in eights"),
+                misuse("GPTQ not in eights", () -> Int4Gptq.encode(new float[70], 10, 7, 7), "multiples of 8"),
                 misuse(
                         "GPTQ group out of range",
                         () -> Int4Gptq.pack(

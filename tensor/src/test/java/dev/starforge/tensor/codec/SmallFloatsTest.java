@@ -38,7 +38,7 @@ final class SmallFloatsTest {
 
     @ParameterizedTest
     @EnumSource
-    void betweenTwoCodesTheNearerWinsAndTiesGoToTheEvenOne(Fp8 format) {
+    void roundsToNearestAndTiesToEven(Fp8 format) {
         for (int code = 0; code < 127; code++) {
             float low = format.widen((byte) code);
             float high = format.widen((byte) (code + 1));
@@ -54,7 +54,7 @@ final class SmallFloatsTest {
 
     @ParameterizedTest
     @CsvSource({"E4M3, 0x7e", "E5M2, 0x7b"})
-    void whatIsTooLargeSaturatesAndNanStaysNan(Fp8 format, String largest) {
+    void largeValuesSaturateAndNanStaysNan(Fp8 format, String largest) {
         byte top = Integer.decode(largest).byteValue();
         for (float value : new float[] {1e6f, Float.MAX_VALUE, Float.POSITIVE_INFINITY}) {
             assertThat(format.narrow(value)).isEqualTo(top);

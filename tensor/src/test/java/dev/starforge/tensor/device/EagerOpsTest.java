@@ -61,7 +61,7 @@ final class EagerOpsTest {
     }
 
     @Test
-    void anExpansionGivesBackAllButItsResults() {
+    void anExpansionFreesAllButItsResults() {
         Tensor x = on.normal(1, 3, 64);
         Tensor w = on.normal(2, 64);
         long before = on.scope.usedBytes();
@@ -85,7 +85,7 @@ final class EagerOpsTest {
     }
 
     @Test
-    void aBlockGivesBackAllButItsResult() {
+    void aBlockFreesAllButItsResult() {
         Tensor x = on.row(1, 2);
         long before = on.scope.usedBytes();
         Tensor y = on.ops.block(x, (ops, a) -> ops.scale(ops.scale(ops.scale(a, 2), 2), 2));

@@ -54,7 +54,7 @@ final class ForwardingDeviceTest {
 
     @ParameterizedTest
     @MethodSource("spi")
-    void reachesTheDeviceBehind(Method method) throws ReflectiveOperationException {
+    void callsTheDelegate(Method method) throws ReflectiveOperationException {
         List<Method> called = new ArrayList<>();
         List<Object> given = new ArrayList<>();
         Device behind = (Device) Proxy.newProxyInstance(
@@ -74,7 +74,7 @@ final class ForwardingDeviceTest {
 
     @ParameterizedTest
     @MethodSource("derived")
-    void whatIsNotForwardedIsThere(String derived) {
+    void derivedMethodsExist(String derived) {
         assertThat(Arrays.stream(Device.class.getMethods()).map(ForwardingDeviceTest::signature))
                 .contains(derived);
     }

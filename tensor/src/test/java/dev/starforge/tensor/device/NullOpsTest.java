@@ -66,7 +66,7 @@ final class NullOpsTest {
     }
 
     @Test
-    void checkpointingShowsInThePlan() {
+    void thePlanReflectsCheckpointing() {
         NullOps kept = new NullOps(on.device, Precision.FLOAT32, Fallback.QUIET);
         step(kept, Checkpointing.OFF);
         NullOps recomputed = new NullOps(on.device, Precision.FLOAT32, Fallback.QUIET);

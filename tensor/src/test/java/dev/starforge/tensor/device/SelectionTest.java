@@ -37,7 +37,7 @@ final class SelectionTest {
     }
 
     @Test
-    void autoTakesThePreferredOneThatIsThereAndSaysWhyNotTheOthers() {
+    void autoChoosesThePreferredAvailableBackendAndReportsWhyNotTheOthers() {
         Selection selection = Selection.choose("auto", ALL);
         assertThat(selection.backend()).isSameAs(CPU);
         assertThat(selection.reason()).isEqualTo("vectors of 8");
@@ -49,14 +49,14 @@ final class SelectionTest {
     }
 
     @Test
-    void autoNeverTakesAnOracle() {
+    void autoNeverChoosesTheReference() {
         assertThatThrownBy(() -> Selection.choose("auto", List.of(GPU, ORACLE)))
                 .isInstanceOf(DeviceException.class)
                 .hasMessage("device auto is not available: {gpu=no driver, oracle=only when named}");
     }
 
     @Test
-    void aNamedOneIsTakenThoughAnotherIsPreferred() {
+    void aRequestedBackendIsUsedAlthoughAnotherIsPreferred() {
         Selection selection = Selection.choose("oracle", ALL);
         assertThat(selection.backend()).isSameAs(ORACLE);
         assertThat(selection.reason()).isEqualTo("named; for checking");
@@ -64,14 +64,14 @@ final class SelectionTest {
     }
 
     @Test
-    void aNamedOneThatIsMissingIsAnErrorWithItsReason() {
+    void aMissingRequestedBackendIsAnErrorWithItsReason() {
         assertThatThrownBy(() -> Selection.choose("gpu", ALL))
                 .isInstanceOf(DeviceException.class)
                 .hasMessage("device gpu is not available: no driver");
     }
 
     @Test
-    void anUnknownOneIsAnErrorThatNamesTheKnown() {
+    void anUnknownBackendIsAnErrorThatNamesTheKnownOnes() {
         assertThatThrownBy(() -> Selection.choose("tpu", ALL))
                 .isInstanceOf(DeviceException.class)
                 .hasMessage("device tpu is unknown; known are auto, gpu, cpu, slow, oracle");

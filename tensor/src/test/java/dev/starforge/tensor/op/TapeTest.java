@@ -37,7 +37,7 @@ final class TapeTest {
     }
 
     @Test
-    void addsUpTheGradientsOfATensorUsedTwice() {
+    void accumulatesTheGradientsOfATensorUsedTwice() {
         Tensor x = on.row(1, -2, 3);
         Tape tape = tape(x);
         Tensor y = tape.add(tape.mul(x, x), tape.scale(x, 5)); // x^2 + 5x
@@ -45,7 +45,7 @@ final class TapeTest {
     }
 
     @Test
-    void addsUpAlongAllPathsOfAnIntermediate() {
+    void accumulatesGradientsOverAllPaths() {
         Tensor x = on.row(2, 3);
         Tape tape = tape(x);
         Tensor h = tape.scale(x, 3);
@@ -77,7 +77,7 @@ final class TapeTest {
     }
 
     @Test
-    void refusesToOverwriteWhatBackwardReads() {
+    void refusesToOverwriteTensorsThatBackwardReads() {
         Tensor cache = on.normal(1, 4, 3);
         Tensor p = on.normal(2, 4, 3);
         Tape tape = tape(p);
@@ -91,14 +91,14 @@ final class TapeTest {
     }
 
     @Test
-    void refusesToOverwriteWhatHasAGradient() {
+    void refusesToOverwriteTensorsWithAGradient() {
         Tensor p = on.normal(1, 4, 3);
         Tape tape = tape(p);
         assertThatThrownBy(() -> tape.store(p, on.ints(1), on.normal(2, 1, 3))).isInstanceOf(TensorException.class);
     }
 
     @Test
-    void overwritesWhatNobodyNeeds() {
+    void overwritesTensorsThatNoGradientReads() {
         Tensor p = on.row(1, 2);
         Tensor saved = on.normal(1, 1, 2);
         Tensor cache = on.normal(2, 4, 2);
@@ -131,7 +131,7 @@ final class TapeTest {
     }
 
     @Test
-    void whatDoesNotDependOnAParameterIsNotKept() {
+    void tensorsIndependentOfParametersAreNotSaved() {
         Tensor frozen = on.normal(1, 64);
         Tensor p = on.normal(2, 64);
         Tape tape = tape(p);
@@ -144,7 +144,7 @@ final class TapeTest {
     }
 
     @Test
-    void onlyWhatTheGradientNeedsIsKept() {
+    void onlyTensorsThatGradientsReadAreSaved() {
         Tensor p = on.normal(1, 64);
         Tape tape = tape(p);
         long before = on.scope.usedBytes();
@@ -215,7 +215,7 @@ final class TapeTest {
     }
 
     @Test
-    void everythingHeldIsGivenBack() {
+    void allSavedTensorsAreFreed() {
         List<Tensor> parameters = parameters();
         Tensor x = on.normal(7, 5, 8);
         long before = on.scope.usedBytes();
@@ -247,7 +247,7 @@ final class TapeTest {
 
     /** norm -> product -> activation -> product: the first product is kept or runs again, the last one never does. */
     @Test
-    void onlyWhatAGradientReadsRunsAgain() {
+    void onlyWhatAGradientReadsIsRecomputed() {
         Tensor norm = on.normal(1, 8);
         Tensor up = on.normal(2, 8, 8);
         Tensor down = on.normal(3, 8, 8);
@@ -271,7 +271,7 @@ final class TapeTest {
 
     /** As the gradient of what queries, keys and values are computed from. */
     @Test
-    void productsAfterTheFirstAreAddedToTheGradientThatIsThere() {
+    void laterMatMulsAccumulateIntoTheExistingGradient() {
         Tensor x = on.normal(1, 5, 8);
         Tensor v = on.normal(2, 6, 8);
         Tensor w = on.normal(3, 6, 8);
@@ -288,7 +288,7 @@ final class TapeTest {
 
     /** Logits are float32; the products that their gradient goes into have factors of 16 bits. */
     @Test
-    void theGradientOfAWideProductHasTheTypeOfItsFactors() {
+    void theGradientOfAFloat32MatMulHasTheTypeOfItsInputs() {
         Tensor x = on.ops.cast(on.normal(1, 5, 8), DType.BF16);
         Tensor w = on.ops.cast(on.normal(2, 6, 8), DType.BF16);
         Tensor bias = on.normal(3, 6);

@@ -15,7 +15,7 @@ final class DatasetKeysTest {
 
     /** As version 1 of the manifest has them: a dataset grows only with the same, so names, order and forms stay. */
     @Test
-    void manifestsHaveTheNamesThatTheyAlwaysHad() {
+    void manifestKeysAreStable() {
         DatasetConfig config = new DatasetConfig(
                 PLACE, PLACE, "HEAD", "", Builds.settings(List.of("filters.exclude=*.sql,docs/**", "splits.test=10")));
         assertThat(Manifest.settings(config).toString())

@@ -29,7 +29,7 @@ final class JsonWriterTest {
     }
 
     @Test
-    void everyTextComesBack() {
+    void everyStringRoundTrips() {
         for (int round = 0; round < 5_000; round++) {
             StringBuilder text = new StringBuilder();
             for (int i = random.nextInt(12); i > 0; i--) {
@@ -43,7 +43,7 @@ final class JsonWriterTest {
     }
 
     @Test
-    void bytesThatAreNoTextComeBackOneByOne() {
+    void invalidUtf8RoundTripsByteByByte() {
         for (int round = 0; round < 1_000; round++) {
             byte[] bytes = new byte[1 + random.nextInt(40)];
             random.nextBytes(bytes);

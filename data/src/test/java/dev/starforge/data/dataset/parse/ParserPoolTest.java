@@ -64,7 +64,7 @@ final class ParserPoolTest {
     }
 
     @Test
-    void tellsStatementsWhenAskedAndWhatTheyDeclareAlways() throws IOException {
+    void returnsStatementsOnRequestAndDeclarationsAlways() throws IOException {
         String code = "class A { void f() { int x = 1; class B { void g() { return; } } x++; } }";
         try (ParserPool pool = pool()) {
             assertThat(kinds(outline(pool, "A.java", code)))

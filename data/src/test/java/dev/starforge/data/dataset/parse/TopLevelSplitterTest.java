@@ -126,7 +126,7 @@ final class TopLevelSplitterTest {
 
     @ParameterizedTest
     @MethodSource("sources")
-    void findsWhatTheWholeFileHas(Source source) throws IOException {
+    void partsHaveTheDeclarationsOfTheWholeFile(Source source) throws IOException {
         Files.createDirectories(DatasetBuilder.parserFolder(folder));
         byte[] text = source.text(-1);
         Language language = Language.of(source.path);
@@ -142,7 +142,7 @@ final class TopLevelSplitterTest {
 
     @ParameterizedTest
     @MethodSource("sources")
-    void ofTheNextVersionLittleIsNew(Source source) {
+    void theNextVersionOfAFileReusesMostParts(Source source) {
         String grammar = Language.of(source.path).grammar();
         byte[] before = source.text(-1);
         byte[] after = source.text(FUNCTIONS / 3);
@@ -161,7 +161,7 @@ final class TopLevelSplitterTest {
 
     /** The same on real code: the largest sources of this module and of text. */
     @Test
-    void findsWhatOurOwnSourcesHave() throws IOException {
+    void splitsTheProjectsOwnSources() throws IOException {
         Files.createDirectories(DatasetBuilder.parserFolder(folder));
         List<Path> sources;
         try (Stream<Path> own = Files.walk(Path.of("src"));
@@ -191,14 +191,14 @@ final class TopLevelSplitterTest {
     }
 
     @Test
-    void linesMayEndAsOnWindows() {
+    void windowsLineEndingsAreSupported() {
         String code = "#define M(x) do { \\\r\n    x; \\\r\n  (\r\n\r\nint f(int a) {\r\n    return a;\r\n}\r\n\r\n";
         byte[] text = code.repeat(500).getBytes(StandardCharsets.UTF_8);
         assertThat(TopLevelSplitter.parts(text, "c")).hasSize(1000);
     }
 
     @Test
-    void whatDoesNotMatchIsLeftWhole() {
+    void unbalancedFilesAreNotSplit() {
         byte[] text = ("void f() {\n\n".repeat(2000)).getBytes(StandardCharsets.UTF_8);
         assertThat(TopLevelSplitter.parts(text, "c"))
                 .containsExactly(new TopLevelSplitter.FilePart(0, text.length, "", "", -1, -1));

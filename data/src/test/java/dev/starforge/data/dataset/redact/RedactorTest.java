@@ -64,7 +64,7 @@ final class RedactorTest {
                 "token = 'AKIAQ7XZ5TRWNLP4KD2B' | token = '<KEY>'",
                 "write to ada@secret-domain.dev | write to <EMAIL>",
             })
-    void goes(String line, String expected) {
+    void secretsAreRedacted(String line, String expected) {
         assertThat(redact(line)).isEqualTo(expected);
         assertThat(redact("first\n" + line + "\r\nlast\n")).isEqualTo("first\n" + expected + "\r\nlast\n");
         for (int indent = 1; indent < 40; indent++) {
@@ -172,7 +172,7 @@ final class RedactorTest {
                 "    @Override public String toString() {",
                 "git clone git@github.com:owner/name.git",
             })
-    void stays(String line) {
+    void ordinaryTextIsUnchanged(String line) {
         assertThat(redact(line)).isEqualTo(line);
     }
 
@@ -186,13 +186,13 @@ final class RedactorTest {
         "icons/logo@2x.png, icons/logo@2x.png",
         "a/password=kf83hd72/x.txt, a/password=<PASSWORD>/x.txt",
     })
-    void pathsToo(String path, String expected) {
+    void pathsAreRedactedToo(String path, String expected) {
         assertThat(Redactor.path(path)).isEqualTo(expected);
     }
 
     /** The first look may send too many lines on, never too few. */
     @Test
-    void whatTheFirstLookPassesOverHasNothingToReplace() {
+    void thePrefilterMissesNoSecret() {
         String[] names =
                 ("password passwd pwd Passphrase secret api_key apikey access-key authKey private_key signing_key"
                                 + " encryption-key key token auth_token tokenizer credentials _pass user mail http://ann:x"
@@ -311,7 +311,7 @@ final class RedactorTest {
     }
 
     @Test
-    void codeThatSpeaksOfPrivateKeysStays() {
+    void codeThatMentionsPrivateKeysStays() {
         String code = "if (text.startsWith(\"-----BEGIN RSA PRIVATE KEY-----\")) {\n    read(text, 0);\n}\n"
                 + "assert text.endsWith(\"-----END RSA PRIVATE KEY-----\");\n";
         assertThat(redact(code)).isEqualTo(code);

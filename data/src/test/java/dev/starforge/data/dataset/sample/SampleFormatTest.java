@@ -121,7 +121,7 @@ final class SampleFormatTest {
     }
 
     @Test
-    void aTokenInTheTextIsNoToken() {
+    void specialTokensInTheTextAreNotEncodedAsSuch() {
         SampleFormat format = starcoder2();
         TokenIdList ids = new TokenIdList();
         format.encode(new SampleSpan(false, "a <|endoftext|> <KEY>", true), ids);
@@ -224,7 +224,7 @@ final class SampleFormatTest {
     }
 
     @Test
-    void withoutTokensForGapsItIsPlain() {
+    void withoutFimTokensSamplesArePlain() {
         SampleFormat format = format("<|endoftext|>");
         assertThat(format.family()).isEqualTo(SampleFormat.ModelFamily.PLAIN);
         assertThat(format.supportsFim()).isFalse();
