@@ -49,8 +49,8 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
 /**
- * One batch with the base and several adapters: every sequence has the bits it has alone, adapters come and go without
- * another sequence noticing, and each is the adapter that PEFT computes.
+ * One batch with the base model and several adapters: every sequence has the same bits as alone, loading and unloading adapters does
+ * not affect other sequences, and logits match PEFT's.
  */
 final class AdapterTableTest {
     private static final int BASE = Batch.BASE;
@@ -59,7 +59,7 @@ final class AdapterTableTest {
     @TempDir
     private Path folder;
 
-    /** A golden model with room for three adapters of rank up to 8. */
+    /** A golden model with slots for three adapters of rank up to 8. */
     private static final class Served implements AutoCloseable {
         private final Path golden;
         private final Precision precision;
@@ -111,7 +111,7 @@ final class AdapterTableTest {
         }
     }
 
-    /** An adapter of drawn numbers, A and B, for a golden model. */
+    /** An adapter with random A and B for a golden model. */
     private Path drawn(Served served, long seed, int rank, boolean dora, List<String> targets) throws IOException {
         return drawn(served, seed, rank, 0.2f, dora, targets);
     }
@@ -131,7 +131,7 @@ final class AdapterTableTest {
         return targets;
     }
 
-    /** Logits of sequences that are fed their ids in two steps, each with an adapter; prompts and single tokens mix. */
+    /** Logits of sequences with one adapter each, computed in two steps that mix prompts and single tokens. */
     private static List<float[]> decoded(Served served, List<int[]> sequences, int[] prompts, int[] adapters) {
         int width = served.model.info().vocabSize();
         List<float[]> logits = new ArrayList<>();
@@ -186,7 +186,7 @@ final class AdapterTableTest {
         }
     }
 
-    /** A row of the base has the bits of a model that was loaded without a table. */
+    /** A row without an adapter has the same bits as in a model that was loaded without a table. */
     @ParameterizedTest
     @CsvSource({"starcoder2", "llama3", "qwen3_moe"})
     void baseRowsMatchModelWithoutAdapterTable(String name) throws IOException {
@@ -204,7 +204,7 @@ final class AdapterTableTest {
         }
     }
 
-    /** As {@code verify} has it: rotary frequencies in the type that the golden's were computed in (docs/adr/0003). */
+    /** As in {@code verify}: rotary frequencies in the type that the golden file was computed with (docs/adr/0003). */
     private static Precision rotary(String name) {
         JsonConfig facts = JsonConfig.read(TinyModel.GOLDEN.resolve(name).resolve("expected.json"));
         return switch (facts.string("dtype")) {
@@ -214,7 +214,7 @@ final class AdapterTableTest {
         };
     }
 
-    /** Within what {@code verify} allows on the host: 1e-4 of the range of the logits. */
+    /** Within the tolerance of {@code verify} on the host: 1e-4 of the range of the logits. */
     @ParameterizedTest
     @CsvSource({
         "starcoder2, starcoder2",
@@ -386,7 +386,7 @@ final class AdapterTableTest {
         }
     }
 
-    /** The same folder with other words in its config. */
+    /** The same folder with a different config. */
     private static Path edited(Path adapter, String from, String to) throws IOException {
         Path config = adapter.resolve(LoraAdapter.CONFIG);
         String text = Files.readString(config);
@@ -458,7 +458,7 @@ final class AdapterTableTest {
                 .hasMessageContaining("[c_fc]");
     }
 
-    /** Blocks that run by themselves have no batch's adapters, and say so. */
+    /** Blocks that run without a batch have no adapter indices and throw. */
     @Test
     void rejectsOpsWithoutBatch() {
         try (Served served = new Served("llama3", Precision.FLOAT32, ATTENTION);

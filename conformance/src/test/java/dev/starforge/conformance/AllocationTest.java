@@ -28,7 +28,7 @@ final class AllocationTest {
                 .sum();
     }
 
-    /** Vectors that the compiler has not yet reached are objects too, hence the tokens before. */
+    /** Warms up first: vectors in code that is not compiled yet are objects, too. */
     @Test
     void decodingAllocatesFewObjectsAndNoBuffers() {
         try (TinyModel tiny = new TinyModel("llama3", "cpu", 2, Precision.FLOAT32);

@@ -18,14 +18,14 @@ import java.util.List;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-/** A token's rotation, its stores and its attention leave the same bits in one launch and apart, in every tensor. */
+/** Fused RoPE, KV store and attention of one token give the same bits as separate launches, in every tensor. */
 final class AppendAttentionTest {
     private static final int BLOCK = 16;
     private static final int D = 128;
 
     private final EmulatedBackend backend = new EmulatedBackend();
 
-    /** Short and long, with and without a window, a token that is stored nowhere, and one of no sequence. */
+    /** Short and long sequences, with and without a window, a token that is not stored, and one without a sequence. */
     @ParameterizedTest
     @CsvSource({
         "3, 1, 0, 0, BF16, 1, 0",

@@ -35,8 +35,8 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
 /**
- * What may depend on what. The compiler holds modules to their descriptors; this holds the descriptors, and the packages
- * inside a module, to the plan. A new module needs a row in {@link #MAY_USE}.
+ * The allowed dependencies. The compiler checks modules against their descriptors; this test checks the descriptors, and the packages of
+ * a module, against {@link #MAY_USE}, which needs a row for every new module.
  */
 class ArchitectureTest {
     private static final String ROOT = "dev.starforge.";
@@ -58,7 +58,7 @@ class ArchitectureTest {
             Map.entry("cli", Set.of("tensor", "model", "text", "data", "train", "serve")),
             Map.entry("conformance", Set.of("tensor", "model", "text", "data", "train")));
 
-    /** JGit asks for the properties of the JVM through this class, which answers nothing else. */
+    /** The only class that gives JGit access to system properties. */
     private static final Set<String> MAY_READ_PROPERTIES = Set.of("dev.starforge.data.git.ReadOnlyConfig");
 
     private static final JavaClasses CLASSES = new ClassFileImporter()
@@ -118,7 +118,7 @@ class ArchitectureTest {
                 .check(CLASSES);
     }
 
-    /** A descriptor may not ask for more than the plan, even if no class uses it. */
+    /** A descriptor must not require more modules than {@link #MAY_USE} lists, even if no class uses them. */
     @Test
     void moduleDescriptorsMatchRules() throws IOException {
         Set<String> seen = new TreeSet<>();
@@ -174,7 +174,7 @@ class ArchitectureTest {
                 .check(CLASSES);
     }
 
-    /** Verbs write through picocli's writers; libraries return what they have to say. */
+    /** Commands write through picocli's writers; libraries return their results. */
     @Test
     void onlyProgramsWriteToStandardOutput() {
         noClasses()
@@ -213,7 +213,7 @@ class ArchitectureTest {
                 .check(CLASSES);
     }
 
-    /** The module of a class; empty if it is not ours. */
+    /** The module of a class; empty if it is not part of the project. */
     private static String module(JavaClass each) {
         if (!each.getPackageName().startsWith(ROOT)) {
             return "";

@@ -11,14 +11,14 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.function.IntPredicate;
 
-/** What came of a request. What must not happen, such as a token after the end, is kept to be seen. */
+/** Collects the events of a request, including invalid ones such as a token after the end. */
 final class CollectingSink implements TokenSink {
     final List<GeneratedToken> tokens = new CopyOnWriteArrayList<>();
     final List<FinishReason> endings = new CopyOnWriteArrayList<>();
     private final CompletableFuture<FinishReason> ended = new CompletableFuture<>();
     private final IntPredicate goesOn;
 
-    /** @param goesOn asked with the number of tokens so far */
+    /** @param goesOn returns false to stop, given the number of tokens so far */
     CollectingSink(IntPredicate goesOn) {
         this.goesOn = goesOn;
     }
@@ -39,7 +39,7 @@ final class CollectingSink implements TokenSink {
         ended.complete(ending);
     }
 
-    /** How it ended; waits for it. */
+    /** Waits for the end. Returns the finish reason. */
     FinishReason ending() {
         try {
             return ended.get(20, TimeUnit.SECONDS);
@@ -52,7 +52,7 @@ final class CollectingSink implements TokenSink {
         return tokens.stream().mapToInt(GeneratedToken::id).toArray();
     }
 
-    /** The tokens of a text that has come to its own end. */
+    /** The tokens of a sequence that was not cancelled. */
     int[] finished() {
         if (ending() instanceof FinishReason.Completed) {
             return ids();

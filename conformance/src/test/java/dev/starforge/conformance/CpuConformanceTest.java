@@ -2,7 +2,7 @@ package dev.starforge.conformance;
 
 import org.junit.jupiter.api.Tag;
 
-/** The vector kernels, with one thread against two, at the native width and, forced by the build, at narrower ones. */
+/** The CPU's vector kernels, with one and two threads, at the native vector width and, in other executions of the build, at narrower ones. */
 @Tag("widths")
 final class CpuConformanceTest extends BackendConformanceTest {
     CpuConformanceTest() {

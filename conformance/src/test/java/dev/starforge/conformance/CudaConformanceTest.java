@@ -1,6 +1,6 @@
 package dev.starforge.conformance;
 
-/** The GPU kernels, where there is a GPU. */
+/** The GPU kernels on an NVIDIA GPU. */
 final class CudaConformanceTest extends BackendConformanceTest {
     CudaConformanceTest() {
         super("cuda");

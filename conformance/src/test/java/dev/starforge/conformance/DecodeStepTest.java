@@ -26,9 +26,9 @@ import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
-/** What a step of single tokens asks of its device: one upload, one recording, one read of what was chosen. */
+/** A decode step makes one upload, one graph replay and one read of the sampled tokens. */
 final class DecodeStepTest {
-    /** Counts what the host has to do with a device. */
+    /** Counts the host's calls to a device. */
     private static final class CountingDevice extends ForwardingDevice {
         private int writes;
         private int reads;
@@ -120,7 +120,7 @@ final class DecodeStepTest {
         }
     }
 
-    /** The blocks of a sequence that leaves while its step is computed are another's in the next one. */
+    /** The blocks of a sequence that leaves during a step can belong to another sequence in the next step. */
     @Test
     void sequenceCanLeaveDuringItsStep() {
         try (TinyModel tiny = new TinyModel("llama3", "cpu");
@@ -145,7 +145,7 @@ final class DecodeStepTest {
         }
     }
 
-    /** What a step chooses is what the host's sampler draws from the logits of the same step. */
+    /** A step samples the same tokens as the host's sampler from the same logits. */
     @Test
     void samplesSameTokensAsHost() {
         try (TinyModel tiny = new TinyModel("starcoder2", "cpu");
@@ -200,7 +200,7 @@ final class DecodeStepTest {
         }
     }
 
-    /** Greedy tokens of some texts side by side, of which the first leaves after three steps, and then one after each. */
+    /** Greedy tokens of a batch; one sequence leaves after three steps, and then one after each step. */
     private static List<List<Integer>> texts(Model model, Device device, List<int[]> prompts) {
         List<List<Integer>> texts = new ArrayList<>();
         try (Engine engine = new Engine(model, device, Precision.FLOAT32, Fallback.FORBIDDEN, 4)) {

@@ -23,7 +23,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** One step over many sequences: whatever the company, the blocks and the size that was recorded, the bits are the same. */
+/** Results of a step do not depend on the other sequences, the blocks and the captured batch size, bit for bit. */
 final class EngineTest {
     private static Engine engine(TinyModel tiny, int blocks) {
         return engine(tiny, blocks, Precision.FLOAT32);
@@ -33,7 +33,7 @@ final class EngineTest {
         return new Engine(tiny.model, tiny.device, precision, Fallback.FORBIDDEN, blocks);
     }
 
-    /** Some text of a sequence of its own. */
+    /** Token ids that differ between sequences. */
     private static int[] text(TinyModel tiny, int seed, int length) {
         int[] ids = new int[length];
         for (int i = 0; i < length; i++) {
@@ -54,7 +54,7 @@ final class EngineTest {
         return best;
     }
 
-    /** The prompt and its greedy continuation, with nobody else in any step. */
+    /** The prompt and its greedy continuation, without other sequences. */
     private static int[] alone(TinyModel tiny, int[] prompt, int count, Precision precision) {
         int[] ids = Arrays.copyOf(prompt, prompt.length + count);
         try (Engine engine = engine(tiny, 8, precision);
@@ -94,7 +94,7 @@ final class EngineTest {
         }
     }
 
-    /** The step is recorded with eight sequences and serves fewer: the rest goes nowhere. */
+    /** A step captured with eight sequences runs with fewer; the other rows are padding. */
     @ParameterizedTest
     @ValueSource(strings = {"starcoder2", "mixtral"})
     void stepCapturedForEightRunsOneToEight(String name) {
@@ -255,7 +255,7 @@ final class EngineTest {
         }
     }
 
-    /** Its table is longer than the pool has blocks, since what the window left behind keeps its place. */
+    /** Its block table is longer than the pool, because entries outside the window remain. */
     @Test
     void slidingWindowSequenceCanExceedPoolSize() {
         try (TinyModel tiny = new TinyModel("starcoder2", "cpu");
@@ -323,7 +323,7 @@ final class EngineTest {
         }
     }
 
-    /** Whatever else would compute takes the memory that the tokens are to be read from. */
+    /** Any other computation would reuse the memory of the sampled tokens. */
     @Test
     void startedStepMustFinishFirst() {
         try (TinyModel tiny = new TinyModel("llama3", "cpu");
@@ -354,7 +354,7 @@ final class EngineTest {
                 .hasMessageContaining(operation + ": the last step, with 1 sampled tokens, is not finished");
     }
 
-    /** A step that does not fit was not begun. */
+    /** A step that does not fit does not count as started. */
     @Test
     void stepCanBeginAfterOneThatDidNotFit() {
         try (TinyModel tiny = new TinyModel("llama3", "cpu");

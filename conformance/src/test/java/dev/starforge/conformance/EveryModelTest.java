@@ -15,7 +15,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
-/** What holds for every architecture, and not only for those that other tests take: cached equals uncached, in company or alone. */
+/** For every architecture, cached decoding in a batch matches uncached decoding of single sequences. */
 final class EveryModelTest {
     static List<String> names() throws IOException {
         try (Stream<Path> folders = Files.list(TinyModel.GOLDEN)) {

@@ -9,9 +9,9 @@ import dev.starforge.tensor.device.Probe;
 import dev.starforge.tensor.op.Op;
 import java.util.List;
 
-/** The reference with one fault: what the suite is there to find. */
+/** The reference device with one fault that the suite must find. */
 class FaultyDevice extends ForwardingDevice implements Backend {
-    /** Does something wrong, before or after the right thing. */
+    /** Runs the operation with a fault. */
     interface Fault {
         void run(Device device, Op op, Tensor[] in, Tensor[] out);
     }

@@ -23,8 +23,8 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
 /**
- * A row's result is a function of that row: who else is in the batch changes no bit. That is what makes a request's answer
- * the same at any load, and decoding with a cache the same as without.
+ * The result of a row does not depend on the other rows of the batch, bit for bit. Therefore a request gets the same answer at any load,
+ * and decoding with a cache matches decoding without one.
  */
 @Tag("widths")
 final class FusionPatternsTest {

@@ -21,13 +21,13 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-/** Keys and values in eight bits: near to sixteen, in half the memory, and the same whoever holds a block. */
+/** The int8 KV cache: close to 16 bits in half the memory, with results that do not depend on the blocks. */
 final class KvInt8Test {
     private static Engine engine(TinyModel tiny, Device device, DType kv) {
         return new Engine(tiny.model, device, Precision.FLOAT32.withKv(kv), Fallback.FORBIDDEN, 12);
     }
 
-    /** Notes which experts tokens go to, and once all are noted sends those of another run to the same ones. */
+    /** Records the expert routing of one run and replays it in another. */
     private static final class RoutedDevice extends ForwardingDevice {
         private final Deque<int[]> noted = new ArrayDeque<>();
         private boolean taking;

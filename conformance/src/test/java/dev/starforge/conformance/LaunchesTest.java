@@ -33,9 +33,9 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** How many kernels a layer of a decode step is on a GPU, with its operations fused and apart: the table of docs/performance.md. */
+/** Counts the kernel launches of a layer in a GPU decode step, fused and unfused: the table of docs/performance.md. */
 final class LaunchesTest {
-    /** Notes what the kernels of a GPU would be launched for, and computes it on the host. */
+    /** Records the launches of a GPU and computes on the host. */
     private static final class NotingDevice extends ForwardingDevice implements Launcher {
         private final Scope scratch = new Scope(this);
         private final Dispatch dispatch = new Dispatch(this);
@@ -108,7 +108,7 @@ final class LaunchesTest {
         }
     }
 
-    /** Of the first layer, each of so many times that it is computed. */
+    /** The launches of the first layer in each of {@code times} runs. */
     private static List<List<String>> launched(String name, Fallback fallback, int times) {
         try (NotingDevice device = new NotingDevice(
                         Selection.choose("cpu").backend().open(new DeviceOptions(0, 1, Path.of("target", "kernels"))));
@@ -151,7 +151,7 @@ final class LaunchesTest {
         assertThat(List.of(before, after)).containsExactly(apart, fused);
     }
 
-    /** No kernel is tried out and timed: what is launched, and in which geometry, is known from the first time on. */
+    /** There is no autotuning: kernels and grids are the same in every run. */
     @ParameterizedTest
     @ValueSource(strings = {"llama3", "starcoder2", "mixtral"})
     void everyRunLaunchesTheSameKernels(String name) {

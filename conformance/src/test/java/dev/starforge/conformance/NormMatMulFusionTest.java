@@ -23,7 +23,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-/** A norm and the product that reads it leave the same bits in one launch and in two, in every tensor. */
+/** A fused norm and matmul give the same bits as separate launches, in every tensor. */
 final class NormMatMulFusionTest {
     private final EmulatedBackend backend = new EmulatedBackend();
 
@@ -48,7 +48,7 @@ final class NormMatMulFusionTest {
         }
     }
 
-    /** @param over whether the product lies over the row that was normalized, which other groups may still have to read */
+    /** @param over whether the output overlaps the normalized row, which other groups may still read */
     private List<HostTensor> run(
             boolean rms, boolean adds, int terms, int weights, DType x, DType w, boolean over, boolean apart) {
         Op norm = adds

@@ -45,10 +45,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/**
- * Folders whose projections others have quantized: they stay quantized, and the model is the one with the floats that their
- * codes stand for.
- */
+/** Folders quantized by other programs: projections stay quantized, and the model matches the one with dequantized weights. */
 final class PackedModelsTest {
     private static final String LLAMA = """
         {"model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 1,
@@ -71,7 +68,7 @@ final class PackedModelsTest {
                 .open(new DeviceOptions(0, name.equals("cpu") ? 2 : 1, Path.of("target")));
     }
 
-    /** The names and shapes of a model's tensors. */
+    /** The names and shapes of the tensors of a model. */
     private static Map<String, Shape> tensors(String config) {
         try (Device device = open("reference")) {
             Scope shapes = new NullOps(device, Precision.FLOAT32, Fallback.QUIET).scope();
@@ -98,7 +95,7 @@ final class PackedModelsTest {
         return Files.writeString(folder.resolve("config.json"), config).getParent();
     }
 
-    /** Any codes, zero points from 1 to 15, and groups in any order or in that of the inputs. */
+    /** Random quantized values, zero points from 1 to 15, and groups in random order or in that of the inputs. */
     private Int4Gptq gptq(Shape shape, int group, boolean actOrder) {
         int out = (int) shape.dim(0);
         int in = (int) shape.dim(1);
@@ -152,7 +149,7 @@ final class PackedModelsTest {
                 .collect(Collectors.toSet());
     }
 
-    /** The model of the packed folder against that of the plain one, on one device. */
+    /** Compares the models of the packed and the unquantized folder on one device. */
     private static void assertSame(String backend, Path packed, Path plain, DType type) {
         try (Device device = open(backend);
                 ModelFiles quantized = ModelFiles.open(packed);
@@ -178,7 +175,7 @@ final class PackedModelsTest {
         }
     }
 
-    /** NF4 in panels is summed in another order than floats are. */
+    /** NF4 panels use a different summation order than floats. */
     private static float tolerance(DType type) {
         return type == DType.NF4 || type == DType.NF4_DOUBLE ? 4e-6f : 1e-6f;
     }
@@ -287,7 +284,7 @@ final class PackedModelsTest {
         }
     }
 
-    /** What a base takes on a device, in bits for each weight of its projections. */
+    /** The device memory of a base model, in bits per weight of its projections. */
     @ParameterizedTest
     @CsvSource({"nf4, 4.5", "nf4-double, 4.13", "int8-128, 8.13", "int8-64, 8.5"})
     void baseMemoryMatchesItsFormat(String quantization, double bits) throws IOException {

@@ -23,7 +23,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.MethodSource;
 
-/** A quantized tensor is read as it was written, at once or in pieces, whatever a device makes of it in between. */
+/** A quantized tensor reads back as written, whole or in parts, whatever layout the device uses. */
 final class PlanesTest {
     static Stream<Arguments> everyFormatOnEveryDevice() {
         return Stream.of("reference", "cpu")

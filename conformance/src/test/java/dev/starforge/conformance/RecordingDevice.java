@@ -13,8 +13,8 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A device whose steps are counted, and can be held, let through one by one, and made to fail. It may say that it is
- * asynchronous: it computes at once all the same, which nobody can tell who keeps to the order of what was asked for.
+ * A device whose steps are counted, and can be blocked, run one by one, and made to fail. It may claim to be asynchronous, but computes
+ * at once, which callers that respect the order of operations cannot observe.
  */
 final class RecordingDevice extends ForwardingDevice {
     private static final int ALL = 1 << 30;
@@ -42,7 +42,7 @@ final class RecordingDevice extends ForwardingDevice {
         return asynchronous;
     }
 
-    /** A step of pieces begins with the embedding of its tokens. */
+    /** A step with prompt chunks begins with the embedding of its tokens. */
     @Override
     public void run(Op op, Tensor[] in, Tensor[] out) {
         if (!replaying && op instanceof Plain.Gather && in[0].dim(0) == vocabulary) {
@@ -51,7 +51,7 @@ final class RecordingDevice extends ForwardingDevice {
         super.run(op, in, out);
     }
 
-    /** A step of single tokens, which may be recorded. */
+    /** A decode step, which may be captured. */
     @Override
     public void replay(Object key, Runnable step) {
         begin(1);
@@ -79,12 +79,12 @@ final class RecordingDevice extends ForwardingDevice {
         }
     }
 
-    /** Holds every step from now on. */
+    /** Blocks all further steps. */
     void pause() {
         permits.drainPermits();
     }
 
-    /** Lets so many steps through, and waits until the next one is held. */
+    /** Lets {@code count} steps run, and waits until the next one is blocked. */
     void allow(int count) throws InterruptedException {
         int until = steps.size() + count;
         permits.release(count);
@@ -95,17 +95,17 @@ final class RecordingDevice extends ForwardingDevice {
         permits.release(ALL - permits.availablePermits());
     }
 
-    /** Whether a step is held. */
+    /** Returns true if a step is blocked. */
     boolean isHeld() {
         return permits.hasQueuedThreads();
     }
 
-    /** Every launch from now on fails. */
+    /** Makes all further launches fail. */
     void failWith(RuntimeException thrown) {
         failure = thrown;
     }
 
-    /** Every wait for a step from now on fails. */
+    /** Makes all further reads fail. */
     void failReadsWith(RuntimeException thrown) {
         readFailure = thrown;
     }

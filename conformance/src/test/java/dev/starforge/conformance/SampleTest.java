@@ -29,7 +29,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** The operation against the host's sampler, token for token, and against HF's distributions. */
+/** The sampling operation against the host's sampler, token by token, and against the distributions of transformers. */
 @Tag("widths")
 final class SampleTest {
     private static final int SITE = 0x73616d70;
@@ -39,7 +39,7 @@ final class SampleTest {
         return backend.open(ConformanceMain.options(backend, 2, Path.of("")));
     }
 
-    /** One request: what the host's sampler knows, and what the device is told; {@code drawn} tokens so far. */
+    /** One request: the state of the host's sampler and the inputs of the device; {@code drawn} tokens so far. */
     private record Request(SamplingParams sampling, Sampler host, int[] prompt, int slot, int[] drawn) {
         int draw(int column) {
             return switch (column) {
@@ -75,7 +75,7 @@ final class SampleTest {
                 new int[1]);
     }
 
-    /** Coarse logits have ties everywhere, at every border too. */
+    /** Coarse logits have many ties, also at every cutoff. */
     private static float[] logits(Random random, int vocabulary) {
         float[] logits = new float[vocabulary];
         boolean coarse = random.nextBoolean();
@@ -100,7 +100,7 @@ final class SampleTest {
         }
     }
 
-    /** Some tokens of each of several requests, all in one batch, with bias and mask; the host is given logits with both. */
+    /** Tokens of several requests in one batch, with bias and mask, which are added to the host's logits. */
     private static void text(Device device, Random random, int rows, int vocabulary) {
         List<Request> requests = new ArrayList<>();
         for (int row = 0; row < rows; row++) {
@@ -195,7 +195,7 @@ final class SampleTest {
         return p;
     }
 
-    /** Each draw falls where the cumulative distribution of HF says, but for those closer to a border than its rounding. */
+    /** Every draw matches the cumulative distribution of transformers, except within its rounding error. */
     @ParameterizedTest
     @CsvSource({
         "reference, temperature_0.7, 0.7, 0, 1, 0, 1, 1",
@@ -291,7 +291,7 @@ final class SampleTest {
         }
     }
 
-    /** Everything of a row's length is scratch. */
+    /** All memory proportional to a row is scratch. */
     @Test
     void rowAllocatesFewObjects() {
         int v = 49_152;

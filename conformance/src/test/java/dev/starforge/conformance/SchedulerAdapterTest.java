@@ -33,7 +33,7 @@ import org.junit.jupiter.params.Parameter;
 import org.junit.jupiter.params.ParameterizedClass;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** Adapters come and go while texts run; each text has its own, and nobody else's prefixes. */
+/** Adapters load and unload during generation; each sequence uses its own adapter and shares prefixes only within it. */
 @ParameterizedClass
 @ValueSource(booleans = {false, true})
 final class SchedulerAdapterTest {
@@ -123,7 +123,7 @@ final class SchedulerAdapterTest {
         }
     }
 
-    /** The place of one adapter becomes that of another, while the base and the other adapter run on. */
+    /** Another adapter reuses a slot while the base and the second adapter continue. */
     @Test
     void adaptersLoadAndUnloadDuringGeneration() throws Exception {
         try (TinyServer server = withTwo()) {
@@ -177,7 +177,7 @@ final class SchedulerAdapterTest {
         }
     }
 
-    /** Its place may be another's by then. */
+    /** Its slot may belong to another adapter by then. */
     @Test
     void queuedSequenceFailsIfItsAdapterIsUnloaded() throws Exception {
         try (TinyServer server = withTwo()) {

@@ -18,7 +18,7 @@ import org.junit.jupiter.params.ParameterizedClass;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** Who leaves does so after the step under way, whole; and nobody waits for a step who need not. */
+/** A cancelled sequence leaves after the running step, and requests that need no step do not wait for it. */
 @ParameterizedClass
 @ValueSource(booleans = {false, true})
 final class SchedulerCancelTest {
@@ -148,7 +148,7 @@ final class SchedulerCancelTest {
                 .doesNotContain("engine");
     }
 
-    /** Whatever needs the thread that is gone says so, rather than wait for it. */
+    /** After the engine thread has ended, calls that need it throw instead of waiting. */
     static void refusesAll(TinyServer server) {
         refused(EngineException.EngineErrorKind.DEAD, () -> server.submit(request(text(1, 5), 5)));
         refused(
@@ -158,7 +158,7 @@ final class SchedulerCancelTest {
         refused(EngineException.EngineErrorKind.DEAD, () -> server.scheduler.unloadAdapter("a"));
     }
 
-    /** A long prompt comes in pieces: whoever runs has a token in every step of it. */
+    /** Chunked prefill: running sequences get a token in every step of a long prompt. */
     @Test
     void longPromptDelaysOthersByAtMostOneChunk() throws Exception {
         try (TinyServer server = new TinyServer(setup())) {

@@ -16,7 +16,7 @@ import org.junit.jupiter.params.Parameter;
 import org.junit.jupiter.params.ParameterizedClass;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** Texts that become vectors, in steps that they share with each other and beside texts that are generated. */
+/** Embeddings, batched with each other and with generation. */
 @ParameterizedClass
 @ValueSource(booleans = {false, true})
 final class SchedulerEmbeddingTest {
@@ -56,7 +56,7 @@ final class SchedulerEmbeddingTest {
         }
     }
 
-    /** At 10 ms for a token, a step takes 16 of them. */
+    /** With 10 ms per token, a step has 16 tokens. */
     @Test
     void longInputIsChunkedAndDoesNotBlockOthers() throws Exception {
         Setup setup = setup().withNanosPerRow(10_000_000);
@@ -76,7 +76,7 @@ final class SchedulerEmbeddingTest {
         }
     }
 
-    /** Room for six blocks: a text of 80 tokens has five of them when another grows to 60. */
+    /** Six blocks: an input of 80 tokens holds five of them when another sequence grows to 60. */
     @Test
     void generationPreemptsEmbeddingWhichRestarts() throws Exception {
         Setup setup = setup().withBlocks(6).withNanosPerRow(10_000_000);

@@ -27,7 +27,7 @@ import org.junit.jupiter.params.ParameterizedClass;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** Too little memory, too many requests, and things that break. */
+/** Out of memory, queue limits and failures. */
 @ParameterizedClass
 @ValueSource(booleans = {false, true})
 final class SchedulerLimitsTest {
@@ -42,7 +42,7 @@ final class SchedulerLimitsTest {
         assertThat(heard.endings).hasSize(1);
     }
 
-    /** Eight texts grow to 48 to 60 tokens in room for 160. */
+    /** Eight sequences of 48 to 60 tokens in a cache of 160. */
     @Test
     void preemptedSequencesMatchUninterruptedOnes() throws Exception {
         Setup setup = Setup.of("llama3", asynchronous).withBlocks(10).withSequences(8);
@@ -76,8 +76,8 @@ final class SchedulerLimitsTest {
     }
 
     /**
-     * Few blocks, few slots, shared prefixes, drawn and greedy texts, some of which are cancelled and some of whose sinks have
-     * enough, from several threads: what is heard of each is what it says alone, or the beginning of it.
+     * Few blocks, few slots, shared prefixes, sampled and greedy sequences from several threads, of which some are cancelled or stopped
+     * by their sinks: the tokens of each are those of a separate run, or a prefix of them.
      */
     @ParameterizedTest
     @ValueSource(strings = {"llama3", "starcoder2", "phi3-longrope"})
@@ -114,10 +114,10 @@ final class SchedulerLimitsTest {
         }
     }
 
-    /** Some texts of the crowd are shorter, and some would be longer. */
+    /** Tokens after which some sinks stop; some sequences are shorter. */
     private static final int ENOUGH = 30;
 
-    /** A client with ten requests after each other in each of four rounds, of which it cancels some at some time. */
+    /** A client that sends ten requests in sequence in each of four rounds, and cancels some of them. */
     private record Crowd(TinyServer server, Random random, List<GenerationRequest> requests, List<CollectingSink> heard)
             implements Runnable {
         @Override
@@ -185,7 +185,7 @@ final class SchedulerLimitsTest {
         }
     }
 
-    /** Blocks that nobody gives back, as of a leak: the text they lack ends, others do not notice. */
+    /** Simulates a leak of blocks: only the sequence that needs them ends. */
     @Test
     void sequenceWithoutBlocksEndsAlone() throws Exception {
         Setup setup = Setup.of("llama3", asynchronous).withBlocks(6).withFirst(engine -> {
@@ -237,7 +237,7 @@ final class SchedulerLimitsTest {
         }
     }
 
-    /** Sinks belong to others: one that throws ends its own text. */
+    /** A sink that throws ends only its own sequence. */
     @Test
     void throwingSinkEndsOnlyItsSequence() throws Exception {
         try (SingleSequenceRun alone = new SingleSequenceRun("llama3");

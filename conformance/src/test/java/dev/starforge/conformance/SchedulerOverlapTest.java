@@ -20,8 +20,8 @@ import org.junit.jupiter.params.ParameterizedClass;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /**
- * Sinks are told a token before the next one is computed, or meanwhile where the device is asynchronous; what they are told is
- * the same. The prompts here are one step each, so that step n computes token n.
+ * Sinks receive a token before the next one is computed, or meanwhile if the device is asynchronous; the tokens are the same. Each
+ * prompt here is one step, so that step n computes token n.
  */
 @ParameterizedClass
 @ValueSource(booleans = {false, true})
@@ -51,7 +51,7 @@ final class SchedulerOverlapTest {
         }
     }
 
-    /** However long it takes: no token waits for the one after it. */
+    /** A token is delivered before the next one is computed, however long that takes. */
     @Test
     void deliversTokenBeforeReadingNext() throws Exception {
         try (TinyServer server = new TinyServer(setup())) {
@@ -83,7 +83,7 @@ final class SchedulerOverlapTest {
         }
     }
 
-    /** The token that a sink has enough with is the last in any case: the sink's word counts. */
+    /** If a sink stops at the last token, the finish reason is that of the sink. */
     @Test
     void sinkCanStopAtLastToken() throws Exception {
         try (TinyServer server = new TinyServer(setup())) {
@@ -114,7 +114,7 @@ final class SchedulerOverlapTest {
         }
     }
 
-    /** While step 4 is launched, token 3 is accepted, and told on one kind of device only. */
+    /** During the launch of step 4, token 3 is accepted; only a synchronous device has delivered it. */
     private CollectingSink heldInStepFour(TinyServer server) throws InterruptedException {
         server.device.pause();
         CollectingSink heard = server.submit(request(text(7, 9), 12));

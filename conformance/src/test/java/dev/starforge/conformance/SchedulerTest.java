@@ -25,7 +25,7 @@ import org.junit.jupiter.params.ParameterizedClass;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** Many texts in one engine: each is what it is alone, and ends as it was asked to. */
+/** Concurrent sequences match separate runs and end as requested. */
 @ParameterizedClass
 @ValueSource(booleans = {false, true})
 final class SchedulerTest {
@@ -168,7 +168,7 @@ final class SchedulerTest {
         }
     }
 
-    /** At a high temperature the tiny model soon draws its end-of-text token, which is 1. */
+    /** At a high temperature the tiny model soon samples its end-of-text token, which is 1. */
     @Test
     void endOfTextEndsSequenceAndIsNotDelivered() throws Exception {
         SamplingParams plain = SamplingParams.PLAIN.withTemperature(2);
@@ -201,7 +201,7 @@ final class SchedulerTest {
                 "");
     }
 
-    /** Of two rotary tables only one is in a step; neither's texts may wait for all of the other's. */
+    /** A step uses one of two rotary tables; sequences of both make progress. */
     @Test
     void sequencesWithDifferentRopeScalingAlternate() throws Exception {
         try (TinyServer server = new TinyServer(Setup.of("phi3-longrope", asynchronous))) {

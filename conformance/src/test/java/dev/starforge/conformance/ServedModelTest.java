@@ -35,7 +35,7 @@ import org.junit.jupiter.params.ParameterizedClass;
 import org.junit.jupiter.params.provider.ValueSource;
 import tools.jackson.databind.JsonNode;
 
-/** A whole worker on a real socket over a real, if tiny, model. */
+/** A complete worker on a real socket with a tiny model. */
 @ParameterizedClass
 @ValueSource(booleans = {false, true})
 final class ServedModelTest {
@@ -105,7 +105,7 @@ final class ServedModelTest {
         }
     }
 
-    /** Every sample of the scrape by name and labels; a line that is none is a failure. */
+    /** All samples of a metrics scrape by name and labels. Fails on an invalid line. */
     private Map<String, Double> metrics() throws Exception {
         Map<String, Double> values = new HashMap<>();
         for (String line : get("/metrics").split("\n")) {

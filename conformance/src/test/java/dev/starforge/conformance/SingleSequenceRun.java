@@ -21,7 +21,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Set;
 
-/** What a golden model says when nobody else asks it: whole prompts, one sequence, tokens drawn on the host. */
+/** Runs a golden model on a single sequence: whole prompts, sampling on the host. */
 final class SingleSequenceRun implements AutoCloseable {
     private static final int BLOCKS = 16;
 

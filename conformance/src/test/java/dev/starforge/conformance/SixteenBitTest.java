@@ -21,7 +21,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.EnumSource;
 
-/** Models whose activations have 16 bits: the same laws hold, to the bit, and types are where they belong. */
+/** Models with 16-bit activations have the same bitwise invariants and the right types. */
 final class SixteenBitTest {
     @ParameterizedTest
     @CsvSource({"starcoder2, BF16", "starcoder2, F16", "llama3, BF16", "qwen3_moe, BF16", "phi, F16"})
@@ -62,7 +62,7 @@ final class SixteenBitTest {
                 new TinyModel("starcoder2", "cpu", threads, precision), checkpointing, 4);
     }
 
-    /** Of every architecture: the stream between blocks has the residual type, logits are float32. */
+    /** In every architecture the residual stream has the residual type, and logits are float32. */
     @ParameterizedTest
     @CsvSource({
         "starcoder2",

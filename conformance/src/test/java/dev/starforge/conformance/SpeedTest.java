@@ -18,7 +18,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-/** Not a benchmark: it only shows that the vector kernels are compiled to vectors, and that a wrong answer is not timed. */
+/** Not a benchmark: tests only that the vector kernels are compiled to vector instructions, and that wrong results are not timed. */
 final class SpeedTest {
     private static final int TRIES = 8;
 
@@ -38,8 +38,8 @@ final class SpeedTest {
     }
 
     /**
-     * A guard against collapse, not a measurement: a kernel whose vectors are objects, or that lost its fast path, never
-     * gets this far ahead of the loops. One that is not compiled yet, or a busy machine, is given several tries.
+     * Detects a collapse of speed, such as vectors that are allocated as objects or a lost fast path. Several tries allow for kernels
+     * that are not compiled yet and for a busy machine.
      */
     @ParameterizedTest
     @CsvSource({"F16, 1, 3", "F16, 64, 10", "Q8_0, 1, 3", "Q8_0, 64, 10", "Q4_0, 1, 3", "Q4_0, 64, 10"})

@@ -30,7 +30,7 @@ import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 
-/** The suite itself: that it asks about everything, and that each fault it is meant to find is found. */
+/** Tests of the suite itself: it covers all operations and finds planted faults. */
 final class SuiteTest {
     private static final String NORM = "RmsNorm(eps=1.0E-5) F32[5, 7] x F32[7]";
     private static final String ADAM = Cases.all().stream()
@@ -80,7 +80,7 @@ final class SuiteTest {
         }
     }
 
-    /** Operations that say themselves which type they write; their cases name each. */
+    /** Operations with an explicit output type; their cases list the types. */
     private static boolean hasItsOwnType(Op op) {
         return op instanceof Plain.Cast || op instanceof Fused.CrossEntropyGrad;
     }
@@ -95,7 +95,7 @@ final class SuiteTest {
         }
     }
 
-    /** A batch without a row is a size like any other. */
+    /** Empty batches must work. */
     @Test
     void everyMatMulAndNormIsTestedWithZeroRows() {
         Set<Class<?>> asked = Cases.all().stream()
@@ -213,7 +213,7 @@ final class SuiteTest {
         });
     }
 
-    /** The tolerances of float32 must not let through one operand rounded to 11 bits, as TF32 has it, in any product. */
+    /** Float32 tolerances must detect an operand rounded to TF32's 11 bits in every matmul. */
     @Test
     void findsTf32() {
         FaultyDevice.Fault tf32 = (device, op, in, out) -> {
@@ -272,7 +272,7 @@ final class SuiteTest {
         fails(Check.GRADIENT, NORM, "away from the reference's, whose norm is", WRONG_GRADIENT);
     }
 
-    /** The reference's own is held to finite differences. */
+    /** Gradients of the reference are checked with finite differences. */
     @Test
     void findsAWrongGradientOfTheReference() {
         FaultyDevice device = new FaultyDevice(WRONG_GRADIENT) {

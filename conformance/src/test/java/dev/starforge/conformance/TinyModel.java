@@ -24,7 +24,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 
-/** A golden model with its adapter, loaded on a device, and the few things the tests below do with it. */
+/** A golden model with its adapter, loaded on a device. */
 final class TinyModel implements AutoCloseable {
     static final Path GOLDEN = Path.of("..", "golden", "models");
 

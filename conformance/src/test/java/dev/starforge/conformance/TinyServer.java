@@ -32,7 +32,7 @@ import java.util.function.Function;
 import java.util.function.LongSupplier;
 import java.util.function.Predicate;
 
-/** A scheduler over a golden model on the CPU, whose steps a test can watch. */
+/** A scheduler with a golden model on the CPU, whose steps a test can observe. */
 final class TinyServer implements AutoCloseable {
     static final int VOCABULARY = 640; // of every golden model
     private static final List<String> TARGETS = List.of("q_proj", "k_proj", "v_proj", "o_proj");
@@ -77,7 +77,7 @@ final class TinyServer implements AutoCloseable {
             return new Setup(model, asynchronous, blocks, sequences, places, value, nanos, first);
         }
 
-        /** A clock by which each row of a step takes so long. */
+        /** A clock on which each row of a step takes {@code value} nanoseconds. */
         Setup withNanosPerRow(long value) {
             return new Setup(
                     model,
@@ -137,7 +137,7 @@ final class TinyServer implements AutoCloseable {
         }
     }
 
-    /** Some text of a sequence of its own. */
+    /** Token ids that differ between sequences. */
     static int[] text(int seed, int length) {
         int[] ids = new int[length];
         for (int i = 0; i < length; i++) {

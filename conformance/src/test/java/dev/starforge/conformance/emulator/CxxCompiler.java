@@ -16,20 +16,19 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * The system's C++ compiler. What it makes is kept under the hash of all it was made from, so a test run compiles a
- * program once, and the next one does not at all.
+ * The system's C++ compiler. Shared libraries are cached under the hash of their source and options.
  *
- * @param command how to call it
- * @param version what it says of itself
+ * @param command the name of the executable
+ * @param version the output of --version
  * @param options for every program
- * @param folder where shared libraries go
+ * @param folder of the shared libraries
  */
 record CxxCompiler(String command, String version, List<String> options, Path folder) {
     static final String MISSING =
             "no C++ compiler: none of c++, g++ and clang++ starts; install one (apt-get install g++) to run GPU"
                     + " kernels without a GPU";
 
-    /** One rounding for each operation, as written; what a kernel wants fused it says. */
+    /** No implicit contraction: kernels request fused multiply-adds explicitly. */
     private static final List<String> ALWAYS = List.of(
             "-std=c++17",
             "-O1",
@@ -41,7 +40,7 @@ record CxxCompiler(String command, String version, List<String> options, Path fo
             "-fno-rtti",
             "-U_FORTIFY_SOURCE");
 
-    /** An x86 has to be told that there is an instruction for fused multiply-add; calling a function doubles the time. */
+    /** On x86, -mfma avoids a library call per fused multiply-add, which doubles the time. */
     private static final Path CPU_INFO = Path.of("/proc/cpuinfo");
 
     static Optional<CxxCompiler> find() {
@@ -52,8 +51,8 @@ record CxxCompiler(String command, String version, List<String> options, Path fo
                     return Optional.of(
                             new CxxCompiler(command, result.output, chosen(), Path.of("target", "emulator")));
                 }
-            } catch (IOException absent) {
-                continue; // the next one may be there
+            } catch (IOException e) {
+                continue; // try the next one
             }
         }
         return Optional.empty();
@@ -71,7 +70,7 @@ record CxxCompiler(String command, String version, List<String> options, Path fo
         return options;
     }
 
-    /** A shared library of a program, which may use others. */
+    /** Compiles a program to a shared library that links to {@code uses}. */
     Path library(String name, String program, Path... uses) {
         String key = hash(String.join("\n", program, options.toString(), version, Arrays.toString(uses)));
         Path library = folder.toAbsolutePath().resolve(name + "-" + key + ".so");

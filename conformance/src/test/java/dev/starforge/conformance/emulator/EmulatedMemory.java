@@ -5,7 +5,7 @@ import dev.starforge.tensor.Tensor;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 
-/** Host memory that a kernel sees as a device's. It begins as NaN: who reads what nobody wrote shall notice. */
+/** Host memory as the memory of an emulated device. It is filled with NaN, to detect reads of uninitialized memory. */
 record EmulatedMemory(Arena arena, MemorySegment segment) implements Memory {
     private static final long ALIGNMENT = 256;
     private static final byte ALL_ONES = -1;

@@ -21,17 +21,16 @@ import java.nio.file.Path;
 import java.util.Optional;
 
 /**
- * The host emulator: kernels compiled by the system's C++ compiler, and the runtime that runs their groups on the CPU
- * and finds their faults. {@code emulator.cpp} is that runtime, {@code host.prelude} how the dialect is spelled for it;
- * both say how. The runtime is one per process and serial.
+ * The host emulator: kernels compiled by the system's C++ compiler, and the runtime {@code emulator.cpp}, which runs their groups on the
+ * CPU and finds their faults. {@code host.prelude} defines the kernel dialect. There is one runtime per process, and it is serial.
  */
-@SuppressWarnings("restricted") // a test calls what it has just compiled
+@SuppressWarnings("restricted") // calls libraries that it has compiled
 final class Emulator {
     private static final Optional<CxxCompiler> CXX = find();
     private static final String PRELUDE = resource("host.prelude");
     private static final long POINTER = ADDRESS.byteSize();
 
-    /** As emulator::Program has them. */
+    /** Layout of emulator::Program. */
     private static final long KINDS = 2 * POINTER;
 
     private static final long PROGRAM_BYTES = 5 * POINTER;
@@ -53,7 +52,7 @@ final class Emulator {
                 .downcallHandle(symbols.findOrThrow("emulator_shared_used"), FunctionDescriptor.of(JAVA_LONG));
     }
 
-    /** The emulator; without a compiler the test is skipped, but in CI, which must have one, it fails. */
+    /** Returns the emulator. Without a compiler the test is skipped, or fails in CI. */
     static Emulator require() {
         return require(CXX, "true".equals(System.getenv("CI")));
     }
@@ -73,10 +72,10 @@ final class Emulator {
         return found;
     }
 
-    /** A kernel that was compiled: where it is, and a letter for the type of each parameter. */
+    /** A compiled kernel: its address, and a letter for the type of each parameter. */
     record Program(MemorySegment address, String kinds) {}
 
-    /** What {@link #compile} hands to the compiler. */
+    /** The source that {@link #compile} compiles. */
     static String text(Variant variant) {
         return variant.program(PRELUDE);
     }
@@ -90,7 +89,7 @@ final class Emulator {
         return new Program(program, kinds);
     }
 
-    /** Runs all groups, in reversed order if asked to; throws what the runtime found. The shared memory that was used. */
+    /** Runs all groups, in reverse order if {@code reversed}. Throws an exception with the first fault. Returns the bytes of shared memory used. */
     long run(Program program, MemorySegment arguments, int x, int y, int z, boolean reversed) {
         synchronized (Emulator.class) {
             try {

@@ -15,7 +15,7 @@ import org.junit.jupiter.api.Test;
 import org.opentest4j.AssertionFailedError;
 import org.opentest4j.TestAbortedException;
 
-/** What the emulator promises of itself; what it finds is for {@link PlantedFaultsTest}. */
+/** Tests of the emulator itself; {@link PlantedFaultsTest} tests which faults it finds. */
 class EmulatorTest {
     /** A macro that is not taken back, or a function after its return type. */
     private static final Pattern WORD = Pattern.compile(
@@ -31,7 +31,7 @@ class EmulatorTest {
                 .hasMessageContaining("no C++ compiler");
     }
 
-    /** A word that only one prelude knows would compile here and not there. */
+    /** A macro or function that only one prelude defines would not compile everywhere. */
     @Test
     void preludesDefineTheSameDialect() throws IOException {
         assertThat(words("/dev/starforge/conformance/emulator/host.prelude"))

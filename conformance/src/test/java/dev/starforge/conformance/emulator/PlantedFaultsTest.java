@@ -18,10 +18,7 @@ import java.util.function.UnaryOperator;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 
-/**
- * Kernels with one fault each, planted into their text: what the emulator is there to find. Every fault is one that a GPU
- * may well run without complaint and with the right numbers.
- */
+/** The emulator finds faults that are planted into the source of kernels. A GPU may run each of them without an error and with right results. */
 class PlantedFaultsTest {
     private static final Op SUM = new Plain.Sum(Plain.Sum.Over.LAST);
 
@@ -40,7 +37,7 @@ class PlantedFaultsTest {
                         "SumLast: group (2, 0, 0), thread 44: buffer x: index 900 is outside of its 900 elements");
     }
 
-    /** Memory behind the tensor belongs to its neighbour, so nothing but the bounds of the tensor itself can tell. */
+    /** The memory after a tensor belongs to another one, so only the bounds of the tensor detect this. */
     @Test
     void findsIndexIntoAdjacentTensor() {
         assertThatThrownBy(() -> run(
@@ -81,7 +78,7 @@ class PlantedFaultsTest {
                 .hasMessageContaining(", with no barrier between");
     }
 
-    /** Here every thread reads what was meant; it is the next sum that may overwrite it too early. */
+    /** Every thread reads the right value, but the next sum may overwrite it too early. */
     @Test
     void findsMissingBarrierBeforeWrite() {
         UnaryOperator<String> edit = planted("    BARRIER();\n    return max;", "    return max;");
@@ -130,7 +127,7 @@ class PlantedFaultsTest {
                 .hasMessageContaining("shared array scratch: element 1 is read before anything was written to it");
     }
 
-    /** What the last group left in shared memory is not there for the next one. */
+    /** Shared memory does not keep its contents between groups. */
     @Test
     void findsSharedMemoryOfPreviousGroup() {
         assertThatThrownBy(() -> run(
@@ -174,7 +171,7 @@ class PlantedFaultsTest {
                 .hasMessage("SumLast: declares 48 bytes of shared memory, Kernel has 32");
     }
 
-    /** After a fault the next launch starts afresh. */
+    /** A fault does not affect the next launch. */
     @Test
     void computesCorrectSumsWithoutFault() {
         assertThatThrownBy(
@@ -182,7 +179,7 @@ class PlantedFaultsTest {
         assertThat(run(UnaryOperator.identity(), SUM, Spec.f32(3, 300))).containsOnly(299 * 300 / 2);
     }
 
-    /** Replaces a piece of text, which must be there. */
+    /** Replaces text that must occur. */
     private static UnaryOperator<String> planted(String text, String fault) {
         return program -> {
             assertThat(program).contains(text);

@@ -19,7 +19,7 @@ import java.util.Random;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-/** Rotating and storing in one launch leaves the bits that four launches leave, in every tensor. */
+/** Fused RoPE and KV store give the same bits as four launches, in every tensor. */
 final class RopeStoreFusionTest {
     private final EmulatedBackend backend = new EmulatedBackend();
 
@@ -81,7 +81,7 @@ final class RopeStoreFusionTest {
         }
     }
 
-    /** Whoever looks has everything before it done, each by itself. */
+    /** Reads flush pending operations, so each runs unfused. */
     private static void look(Device device, Tensor tensor, boolean wanted) {
         if (wanted) {
             bytes(device, tensor);
