@@ -105,7 +105,7 @@ public final class Schema {
             if (!own.equals(section)) {
                 section = own;
                 page.append("## ").append(section).append("\n\n");
-                page.append("| key | what may stand there | default | what it does |\n|---|---|---|---|\n");
+                page.append("| key | values | default | description |\n|---|---|---|---|\n");
             }
             String missing = key.form() == Key.Form.FITTED ? "auto" : Key.shown(key.missing());
             page.append("| `" + key.path() + "` | " + key.kind() + " | `" + missing + "` | " + key.doc() + " |\n");
@@ -113,7 +113,8 @@ public final class Schema {
                 page.append('\n');
             }
         }
-        page.append("## Other spellings\n\nSettings of other programs, in any section, and what becomes of them.\n\n");
+        page.append(
+                "## Other spellings\n\nSettings of other programs, accepted in any section, and how they are handled.\n\n");
         page.append("| name | answer |\n|---|---|\n");
         aliases.forEach(
                 (name, named) -> page.append("| `" + name + "` | is `" + named.key.path() + "`" + words(named.words))

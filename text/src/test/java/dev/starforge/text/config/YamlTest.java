@@ -21,7 +21,7 @@ final class YamlTest {
     }
 
     @Test
-    void whatStandsForItselfIsRefused() {
+    void recursiveAliasesAreRejected() {
         assertThatThrownBy(() -> Yaml.compose("x", "model: &a {b: *a}"))
                 .isInstanceOf(YamlEngineException.class)
                 .hasMessageContaining("*a is inside what it stands for");

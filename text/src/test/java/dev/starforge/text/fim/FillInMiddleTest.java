@@ -56,7 +56,7 @@ final class FillInMiddleTest {
     }
 
     @Test
-    void aModelThatPutsSpacesBeforeTextGetsNoneBeforeTheSuffix() throws IOException {
+    void noSpaceIsPrependedToTheSuffix() throws IOException {
         StringBuilder added = new StringBuilder("\"added_tokens\": [");
         List<String> names = List.of("▁<PRE>", "▁<MID>", "▁<SUF>", "▁<EOT>");
         for (int i = 0; i < names.size(); i++) {
@@ -99,7 +99,7 @@ final class FillInMiddleTest {
     }
 
     @Test
-    void aWindowShowsOtherFilesBeforeTheOneToFillIn() throws IOException {
+    void aWindowPutsSnippetsBeforeTheFile() throws IOException {
         Tokenizer tokenizer = rewritten("starcoder2");
         FillInMiddle fim = FillInMiddle.of(tokenizer, folder);
         List<FillInMiddle.Snippet> snippets = List.of(

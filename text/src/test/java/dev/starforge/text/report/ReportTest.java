@@ -18,7 +18,7 @@ final class ReportTest {
     }
 
     @Test
-    void aReportBringsItsLookAndMayLoadNothing() {
+    void aReportIsSelfContained() {
         String page = Report.page("t", Jackson.object(), "show();\n");
         assertThat(page)
                 .contains("default-src 'none'", Report.look(Report.STYLE), Report.look(Report.FUNCTIONS), "show();")

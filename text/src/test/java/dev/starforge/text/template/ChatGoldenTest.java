@@ -75,7 +75,7 @@ final class ChatGoldenTest {
 
     /** Whatever a template is, it gives a text or an error that says so, and soon. */
     @Test
-    void brokenTemplatesAreErrorsAndNothingElse() {
+    void brokenTemplatesThrowTemplateExceptions() {
         SplittableRandom random = new SplittableRandom(7);
         List<JsonNode> goldens = goldens();
         int refused = 0;

@@ -226,7 +226,7 @@ final class ChatTemplateTest {
                 "~{{ x|default(value=2) }}~          | line 1: default: argument value is not known",
                 "~{{ 99999999999999999999 }}~        | line 1: 99999999999999999999 is no number",
             })
-    void whatIsNotKnownIsRefused(String template, String message) {
+    void unsupportedConstructsAreRejected(String template, String message) {
         if (message.isEmpty()) {
             assertThat(render(template, TALK, false)).isEmpty();
         } else {
@@ -272,7 +272,7 @@ final class ChatTemplateTest {
     }
 
     @Test
-    void toolsAreThereWhenThereAreSome() {
+    void toolsAreDefinedOnlyIfPresent() {
         String template = "{% if tools %}{% for t in tools %}{{ t | tojson }}{% endfor %}{% else %}none{% endif %}";
         ChatTemplate parsed = ChatTemplate.parse(FILE, template, TOKENS);
         assertThat(parsed.render(json(TALK), true)).isEqualTo("none");

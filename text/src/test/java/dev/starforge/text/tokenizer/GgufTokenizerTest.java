@@ -81,7 +81,7 @@ final class GgufTokenizerTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"deepseek-llm", "deepseek-coder", "deepseek-v3", "tekken", "gpt-4o", "gpt-2", "falcon"})
-    void waysOfCuttingKeepTheirNames(String pre, @TempDir Path folder) throws IOException {
+    void preTokenizersKeepTheirNames(String pre, @TempDir Path folder) throws IOException {
         String json = GgufVocabularyConverter.tokenizerJson(model(gguf("starcoder2"), "gpt2", pre))
                 .orElseThrow();
         Path file = folder.resolve("tokenizer.json");
@@ -144,7 +144,7 @@ final class GgufTokenizerTest {
 
     @ParameterizedTest
     @MethodSource("known")
-    void preTokenizersCutAsTheirModelsDo(String pre, String text, List<String> words) {
+    void namedPreTokenizersSplitAsTheirModels(String pre, String text, List<String> words) {
         GgufVocabulary g = model(gguf("starcoder2"), "gpt2", pre);
         List<String> actual = new ArrayList<>();
         PatternBudget budget = new PatternBudget(FILE);

@@ -18,7 +18,7 @@ final class StreamTest {
 
     @ParameterizedTest
     @MethodSource("names")
-    void anEncodedTextComesBackPieceByPiece(String name) {
+    void streamingDecodeEqualsTheText(String name) {
         Tokenizer tokenizer = Golden.tokenizer(name);
         for (Golden.Case expected : Golden.cases(name)) {
             check(tokenizer, expected.ids());
@@ -31,7 +31,7 @@ final class StreamTest {
 
     @ParameterizedTest
     @MethodSource("names")
-    void soDoIdsThatAreNoText(String name) {
+    void streamingDecodeOfArbitraryIdsEqualsDecode(String name) {
         Tokenizer tokenizer = Golden.tokenizer(name);
         Random random = new Random(11);
         for (int i = 0; i < 500; i++) {

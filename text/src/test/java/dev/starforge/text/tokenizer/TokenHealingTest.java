@@ -29,7 +29,7 @@ final class TokenHealingTest {
     /** Wherever a text is cut, what it really goes on with is allowed, and only what is new is told. */
     @ParameterizedTest
     @ValueSource(strings = {"starcoder2", "llama3", "qwen2", "llama2"})
-    void whatFollowsIsAllowedWhereverThePromptEnds(String name) {
+    void theOriginalContinuationIsAllowedAtEveryCut(String name) {
         Tokenizer tokenizer = Golden.tokenizer(name);
         int[] whole = tokenizer.encode(TEXT, true);
         int healed = 0;
@@ -72,7 +72,7 @@ final class TokenHealingTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"x = 1\n    ", "x = 1\n\n  ", "def r", "a.st", "return ", "f(", "x = \"\""})
-    void whatTextsBeginWithIsAllowedAndNothingElseThatIsShorter(String text) {
+    void shorterAllowedTokensBeginTheEncodingOfSomeText(String text) {
         Tokenizer tokenizer = Golden.tokenizer("starcoder2");
         HealedPrompt prompt = tokenizer.heal(tokenizer.encode(text, true));
         Set<Integer> tried = firsts(tokenizer, text, prompt.ids().length, " \nraets(\"1", 3);
@@ -97,7 +97,7 @@ final class TokenHealingTest {
     }
 
     @Test
-    void whatCannotBeSpelledOtherwiseStays() {
+    void unambiguousTokensAreKept() {
         Tokenizer tokenizer = Golden.tokenizer("starcoder2");
         int[] marked = {tokenizer.encode("a", false)[0], 0};
         assertThat(tokenizer.heal(marked).ids()).isSameAs(marked);

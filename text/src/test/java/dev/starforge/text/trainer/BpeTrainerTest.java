@@ -43,7 +43,7 @@ final class BpeTrainerTest {
     }
 
     @Test
-    void whatWasTrainedEncodes() {
+    void aTrainedTokenizerEncodes() {
         Tokenizer tokenizer = BpeTrainer.train(texts().iterator(), settings(BpeTrainer.Splitting.STARCODER2))
                 .tokenizer();
         String text = "<|endoftext|>{\"ids\": [1, 22]} \uD83D\uDE42";

@@ -31,7 +31,7 @@ final class CheckpointsTest {
     }
 
     @Test
-    void theLastCompleteOneIsFoundAndDamagedOnesAreNamed() throws IOException {
+    void newestSkipsAndReportsDamagedCheckpoints() throws IOException {
         Checkpoints checkpoints = checkpoints(10);
         for (int step = 1; step <= 5; step++) {
             checkpoints.save(step, 10, folder -> fill(folder, "text"));
@@ -49,7 +49,7 @@ final class CheckpointsTest {
     }
 
     @Test
-    void aFailureLeavesNothingButTheOneBefore() {
+    void aFailedSaveKeepsThePreviousCheckpoint() {
         Checkpoints checkpoints = checkpoints(10);
         checkpoints.save(1, 10, folder -> fill(folder, "text"));
         assertThatThrownBy(() -> checkpoints.save(2, 10, folder -> {
@@ -63,7 +63,7 @@ final class CheckpointsTest {
     }
 
     @Test
-    void tooLittleRoomIsSaidBeforeAnythingIsWritten() {
+    void aFullDiskIsReportedBeforeWriting() {
         Checkpoints checkpoints = new Checkpoints(run, folder -> 5 << 20, 3);
         checkpoints.save(1, 1 << 20, folder -> fill(folder, "text"));
         assertThatThrownBy(() -> checkpoints.save(2, 2 << 20, folder -> fill(folder, "text")))
@@ -104,7 +104,7 @@ final class CheckpointsTest {
     }
 
     @Test
-    void aDamagedOneIsNotTaken() throws IOException {
+    void damagedCheckpointsAreNotResolved() throws IOException {
         Checkpoints checkpoints = checkpoints(2);
         Path saved = checkpoints.save(1, 10, folder -> fill(folder, "text"));
         assertThat(Checkpoints.resolve(saved)).isEqualTo(saved);
@@ -127,7 +127,7 @@ final class CheckpointsTest {
     }
 
     @Test
-    void anAmendedCheckpointHasTheNewFilesAndTheOldOnes() throws IOException {
+    void amendingReplacesSomeFiles() throws IOException {
         Checkpoints checkpoints = new Checkpoints(run, Checkpoints.REAL, 3);
         Path saved = checkpoints.save(1, 10, path -> {
             fill(path, "weights");

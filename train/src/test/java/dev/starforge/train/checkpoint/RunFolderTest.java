@@ -89,7 +89,7 @@ final class RunFolderTest {
     }
 
     @Test
-    void whatDidNotBeginLeavesNothing() throws IOException {
+    void aRunThatDidNotStartLeavesNoFiles() throws IOException {
         try (RunFolder _ = RunFolder.claim(config(), false)) {
             Files.createDirectories(run.resolve("base"));
             Files.createDirectories(run.resolve(".partial-base"));
@@ -99,7 +99,7 @@ final class RunFolderTest {
     }
 
     @Test
-    void notesInARunAreNoObstacleAndStay() throws IOException {
+    void otherFilesInARunAreKept() throws IOException {
         begun();
         Path notes = Files.writeString(run.resolve("notes.txt"), "mine");
         RunFolder.claim(config(), true).close();

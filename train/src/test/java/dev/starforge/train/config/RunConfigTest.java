@@ -28,7 +28,7 @@ final class RunConfigTest {
     }
 
     @Test
-    void readsWhatASeedWrote() throws IOException {
+    void readsTheConfigOfAnotherTrainer() throws IOException {
         RunConfig config = read("""
                 model:
                   pretrained_model: "bigcode/starcoder2-3b"
@@ -135,7 +135,7 @@ final class RunConfigTest {
     }
 
     @Test
-    void whatIsWrittenReadsBackTheSame() throws IOException {
+    void yamlReadsBackTheSame() throws IOException {
         RunConfig config = RunConfig.defaults()
                 .set(List.of(
                         "training.directory_weights={src/core: 2, \"a b\": 0.5}",
@@ -184,13 +184,13 @@ final class RunConfigTest {
                     training.num_workers=4                  | data.num_workers                 | 4
                     model.use_mps_int8_quant=false          | quantization.metal_storage       | nf4
                     """)
-    void otherSpellingsAreOurs(String assignment, String key, String value) {
+    void aliasesSetOurKeys(String assignment, String key, String value) {
         assertThat(RunConfig.defaults().set(List.of(assignment)).show(key)).isEqualTo(value);
     }
 
     @ParameterizedTest
     @ValueSource(strings = {"trust_remote_code=false", "num_beams=1", "bnb_4bit_quant_type=nf4"})
-    void whatIsDoneAnywayIsTaken(String assignment) {
+    void foreignKeysWithTheOnlySupportedValueAreAccepted(String assignment) {
         assertThat(RunConfig.defaults().set(List.of("model." + assignment)).yaml())
                 .isEqualTo(RunConfig.defaults().yaml());
     }
@@ -204,7 +204,7 @@ final class RunConfigTest {
         "fp16=true, see optimization.mixed_precision",
         "deepspeed=x.json, training runs in one process"
     })
-    void whatIsNotDoneIsRefusedByName(String assignment, String reason) {
+    void unsupportedForeignKeysAreRejectedByName(String assignment, String reason) {
         assertThatThrownBy(() -> RunConfig.defaults().set(List.of("model." + assignment)))
                 .isInstanceOf(ConfigException.class)
                 .hasMessageContaining(assignment.substring(0, assignment.indexOf('=')))
@@ -227,7 +227,7 @@ final class RunConfigTest {
     }
 
     @Test
-    void sectionsOfADatasetAreNoSectionsOfRuns() {
+    void datasetAndRunSectionsHaveDifferentNames() {
         assertThat(DatasetKeys.ALL).allMatch(key -> key.path().startsWith("dataset."));
         List<String> ofRuns = Keys.ALL.stream().map(key -> first(key.path())).toList();
         assertThat(DatasetKeys.ALL.stream().map(key -> first(key.path().substring("dataset.".length()))))
@@ -283,7 +283,7 @@ final class RunConfigTest {
     }
 
     @Test
-    void theFileToBeginWithHasTheDefaults(@TempDir Path folder) throws IOException {
+    void theStarterConfigHasTheDefaults(@TempDir Path folder) throws IOException {
         Path file = Files.writeString(folder.resolve("train.yaml"), StarterConfig.text());
         RunConfig expected = RunConfig.defaults().set(List.of("data.path=dataset"));
         assertThat(RunConfig.read(file).yaml()).isEqualTo(expected.yaml());

@@ -83,7 +83,7 @@ final class CorpusTest {
     }
 
     @Test
-    void turnedTextsHaveTheSameTokensInAnotherOrder() {
+    void fimDocumentsHaveTheSameTokensInAnotherOrder() {
         int[] lengths = IntStream.range(0, 200).map(i -> 20).toArray();
         Corpus corpus = corpus(false, 0.5, 0.3, lengths);
         int transformed = 0;
@@ -128,7 +128,7 @@ final class CorpusTest {
     }
 
     @Test
-    void textsThatAreTurnedAlreadyOrDoNotCountInFullStay() {
+    void fimAndPartlyMaskedDocumentsAreNotTransformed() {
         assertThat(FIM.applies(new int[] {10, 11, 12, 13, 14, 15, 16, 17})).isTrue();
         assertThat(FIM.applies(new int[] {10, 11, 3, 13, 14, 15, 16, 17})).isFalse();
     }
@@ -192,7 +192,7 @@ final class CorpusTest {
     }
 
     @Test
-    void onlyPlainTextsAreDivided() {
+    void onlyPlainDocumentsAreDivided() {
         DataFacts plain = facts(of(0, 0, 10, 100, 200));
         assertThat(plain.divided()).isEqualTo(2);
         assertThat(plain.dropped()).isZero();
@@ -213,7 +213,7 @@ final class CorpusTest {
     }
 
     @Test
-    void aSampleIsDrawnBySeedAndNoLargerThanAsked() {
+    void aSampleIsSeededAndWithinItsTokenLimit() {
         int[] lengths = IntStream.range(0, 50).map(i -> 10 + i % 7).toArray();
         Corpus corpus = corpus(false, 0, 0, lengths);
         Corpus.Sample sample = corpus.sample(100, 42);
@@ -235,7 +235,7 @@ final class CorpusTest {
     }
 
     @Test
-    void anEmptySplitNamesTheKeyThatChoseIt() {
+    void anEmptySplitNamesTheKeyThatSelectedIt() {
         RunConfig files = RunConfig.defaults().set(List.of("data.train=a.jsonl"));
         assertThat(DocumentSources.empty(files, Keys.TRAIN)).hasMessageContaining("key data.train: a.jsonl: ");
         RunConfig dataset = RunConfig.defaults().set(List.of("data.path=made"));

@@ -80,7 +80,7 @@ final class BehaviouralEvalTest {
     }
 
     @Test
-    void whatWasCutOffIsNotHeldAgainstAText() {
+    void theTruncatedEndIsClosedBeforeParsing() {
         Counting grammar = new Counting();
         BehaviouralEval.Prompt prompt = new BehaviouralEval.Prompt("java", "void f() {\n");
         assertThat(BehaviouralEval.parses(prompt, "  if (x) {\n    y = \"unfin", true, grammar))

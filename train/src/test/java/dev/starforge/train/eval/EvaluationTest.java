@@ -41,7 +41,7 @@ final class EvaluationTest {
 
     /** Every byte that could come next gets its share: the probabilities add up to one. */
     @Test
-    void whatWasNeverSeenHasAProbabilityToo() {
+    void unseenBytesHaveAProbability() {
         byte[] train = noise(500, 3, 1);
         double sum = 0;
         for (int c = 0; c < 256; c++) {
@@ -80,7 +80,7 @@ final class EvaluationTest {
 
     /** Documents of a dataset are diffs, or files with their middle at the end: lines of neither are what somebody completes. */
     @Test
-    void placesAreInWhatAHeldOutCommitWroteAndTextsInReadingOrder() {
+    void gapsAreInHeldOutAdditionsAndPassagesInReadingOrder() {
         Tokenizer tokenizer = Tokenizer.read(Path.of("..", "golden", "tokenizers", "starcoder2", "tokenizer.json"));
         Optional<FimTokens> markers = FimTokens.of(tokenizer);
         String before = "a.py\nimport os\n\ndef size(path):\n";
@@ -106,7 +106,7 @@ final class EvaluationTest {
     }
 
     @Test
-    void theDifferenceOfPerplexitiesIsThatOfTheFigures() {
+    void theDifferenceOfPerplexitiesMatchesTheValues() {
         double[] tokens = new double[60];
         double[] base = new double[60];
         double[] tuned = new double[60];

@@ -40,7 +40,7 @@ final class ThroughputTest {
 
     @ParameterizedTest
     @CsvSource({"2, 0", "5, 0", "8, 200"})
-    void sequencesOfABatchAreComparedEachWithItsTextAlone(int batch, int depth) {
+    void sequencesOfABatchAreComparedWithEachPromptAlone(int batch, int depth) {
         Throughput.Checked checked = check(batch, depth, device -> device);
         assertThat(checked.difference()).isBetween(0.0, 1e-5);
         assertThat(checked.together().orElseThrow()).isBetween(0.0, 1e-5);
@@ -70,7 +70,7 @@ final class ThroughputTest {
 
     /** Logits are kept by steps that are not timed; those that are choose tokens. */
     @Test
-    void aTokenThatIsNotTheLikeliestIsRefused() {
+    void aTokenThatIsNotTheArgmaxIsRejected() {
         assertThatThrownBy(() -> check(
                         4,
                         0,
@@ -85,7 +85,7 @@ final class ThroughputTest {
 
     /** As a graph would do that has its inputs baked in. */
     @Test
-    void aReplayThatComputesTheStepBeforeIsRefused() {
+    void aReplayOfThePreviousStepIsRejected() {
         Map<Object, Integer> runs = new IdentityHashMap<>();
         assertThatThrownBy(() -> check(4, 0, device -> new ForwardingDevice(device) {
                     @Override

@@ -89,7 +89,7 @@ final class AdaptationTest {
 
     /** A number is obeyed; what nobody set takes what there is room for, and a step keeps its sequences. */
     @Test
-    void aBatchThatNobodySetGrowsOnAGpuAlone() {
+    void theDefaultBatchGrowsOnlyOnAGpu() {
         MachineFacts gpu = machine("cuda", 80, 78, DType.F32);
         RunConfig grown = adapt(gpu, "optimization.batch_size=auto").config();
         int batch = Integer.parseInt(grown.show("optimization.batch_size"));
@@ -107,7 +107,7 @@ final class AdaptationTest {
 
     /** Only once a batch of one does not fit either. */
     @Test
-    void aContextThatNobodySetShrinksWhereMemoryIsShort() {
+    void theDefaultContextShrinksIfMemoryIsShort() {
         Adaptation adapted = adapt(machine("cuda", 4, 3.2, DType.F32));
         int context = Integer.parseInt(adapted.config().show("model.context_window"));
         assertThat(context).isBetween(128, 1024);
@@ -126,7 +126,7 @@ final class AdaptationTest {
     }
 
     @Test
-    void aStepKeepsItsSequencesWhenTheBatchHalves() {
+    void halvingTheBatchKeepsTheSequencesPerStep() {
         Adaptation adapted = adapt(
                 machine("cuda", 8, 7.3, DType.F32),
                 "optimization.batch_size=4",
@@ -147,7 +147,7 @@ final class AdaptationTest {
     }
 
     @Test
-    void onMetalFourBitsAreInt8GroupsAndBlocksRunAgain() {
+    void onMetalFourBitIsInt8GroupsWithCheckpointing() {
         Adaptation metal = adapt(machine("metal", 32, 21, DType.BF16, DType.F16, DType.F32));
         assertThat(metal.config().quantization()).isEqualTo(new Quantization.Int8(128));
         assertThat(rowsOf(metal, "quantization.load_in_4bit"))
@@ -169,7 +169,7 @@ final class AdaptationTest {
 
     /** The default gives way with a row that says why; what somebody asked for does not. */
     @Test
-    void quantizationGivesWayOnlyWhereNobodyAskedForIt() {
+    void onlyDefaultQuantizationIsTurnedOff() {
         MachineFacts machine = machine("cpu", 32, 28, DType.F32, DType.BF16);
         assertThat(rowsOf(fixed(machine), "quantization.load_in_4bit"))
                 .isEqualTo("true -> true: the matrices of the blocks are nf4-double, other weights bf16");
@@ -227,7 +227,7 @@ final class AdaptationTest {
     }
 
     @Test
-    void aDeviceWithoutKernelsForBlocksIsSaid() {
+    void aDeviceWithoutKernelsForAWeightTypeIsReported() {
         MachineFacts machine = machine("cpu", 32, 28, DType.F32, DType.BF16);
         try (Device cpu = Tiny.cpu(1)) {
             InvocationHandler asCpu =
@@ -253,7 +253,7 @@ final class AdaptationTest {
     }
 
     @Test
-    void aModelThatDoesNotFitIsSaidWithWhatWould() {
+    void aModelThatDoesNotFitIsReportedWithAdvice() {
         assertThatThrownBy(() -> adapt(machine("cuda", 2, 1.8, DType.F16, DType.F32)))
                 .isInstanceOf(TrainException.class)
                 .hasMessageContaining("one sequence of 128 tokens needs")

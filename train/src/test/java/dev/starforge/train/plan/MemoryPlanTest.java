@@ -32,7 +32,7 @@ final class MemoryPlanTest {
         "false, none, adamw, true",
         "false, none, adamw_8bit, false"
     })
-    void isWhatARunTakes(boolean lora, String base, String optimizer, String checkpointing) {
+    void thePlanEqualsTheMemoryOfARun(boolean lora, String base, String optimizer, String checkpointing) {
         RunConfig config = RunConfig.defaults()
                 .set(List.of(
                         "quantization.lora_enabled=" + lora,
@@ -85,7 +85,7 @@ final class MemoryPlanTest {
     }
 
     @Test
-    void aModelThatIsNotHereIsPlannedWithoutTakingItsMemory() {
+    void aMissingModelIsPlannedWithoutAllocation() {
         ModelSpec model = KnownModels.find("bigcode/starcoder2-3b").orElseThrow();
         try (Device device = Tiny.cpu(2)) {
             long before = Machine.residentBytes();

@@ -66,7 +66,7 @@ final class DataLoaderTest {
     }
 
     @Test
-    void soManyThreadsReadAtOnceAndTheOrderStays() {
+    void severalThreadsReadInOrder() {
         Corpus corpus = corpus();
         try (DataLoader none = new DataLoader(corpus, 0)) {
             assertThat(lengths(none.read(SEQUENCES, 0).get())).containsExactly(12, 10, 11);
@@ -91,7 +91,7 @@ final class DataLoaderTest {
     }
 
     @Test
-    void whatCannotBeReadIsSaidWhereItIsNeeded() {
+    void readErrorsAreThrownToTheConsumer() {
         Corpus corpus = corpus();
         gate = document -> {
             if (document == 1) {

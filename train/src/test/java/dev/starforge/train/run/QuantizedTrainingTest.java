@@ -184,7 +184,7 @@ final class QuantizedTrainingTest {
 
     @ParameterizedTest
     @MethodSource("architectures")
-    void theFirstLogitsAreTheQuantizedBasesOwn(String model, String base, boolean stabilized, boolean dora) {
+    void theInitialLogitsEqualThoseOfTheQuantizedBase(String model, String base, boolean stabilized, boolean dora) {
         try (Trained trained = Trained.open(model, base, lora(model, stabilized, dora), Tiny.cpu(2), STORED);
                 Scope weights = new Scope(trained.device());
                 Scope step = new Scope(trained.device())) {

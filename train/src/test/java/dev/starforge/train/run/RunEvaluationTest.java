@@ -168,7 +168,7 @@ final class RunEvaluationTest {
     }
 
     @Test
-    void whatDoesNotFitAndDependsOnItsBeginningIsLeftOutAndCounted() throws IOException {
+    void longIndivisibleDocumentsAreDroppedAndCounted() throws IOException {
         Path examples = examples("examples.json", 10, 20, 30, 31, 33, 40, 60);
         RunConfig config = config("data.train=\"" + examples + "\"", "training.max_steps=1");
         Said said = Runs.run(config, false);

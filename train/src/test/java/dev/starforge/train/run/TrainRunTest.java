@@ -63,7 +63,7 @@ final class TrainRunTest {
     }
 
     @Test
-    void writesWhatOthersRead() throws IOException {
+    void savesAHfModelFolder() throws IOException {
         Said said = run(config(), false);
         Path run = folder.resolve("run");
         assertThat(said.steps).hasSize(12);
@@ -134,7 +134,7 @@ final class TrainRunTest {
     }
 
     @Test
-    void oneSequenceThatDoesNotFitIsAnErrorThatSaysWhatWould() throws IOException {
+    void oneSequenceThatDoesNotFitIsAnErrorWithAdvice() throws IOException {
         RunConfig config = config("optimization.batch_size=1", "optimization.gradient_checkpointing=false");
         LimitedDevice loading = new LimitedDevice(Tiny.cpu(2), Long.MAX_VALUE);
         try (loading;
@@ -155,7 +155,7 @@ final class TrainRunTest {
     /** With a loss that is scaled, as a device of half precision would have it. */
     @ParameterizedTest
     @ValueSource(strings = {"load_in_4bit", "load_in_8bit"})
-    void aRunOnAQuantizedBaseGoesOnBitForBit(String key) throws IOException {
+    void aRunOnAQuantizedBaseResumesBitForBit(String key) throws IOException {
         String[] settings = {
             "quantization." + key + "=true",
             "model.dtype=bf16",
@@ -251,7 +251,7 @@ final class TrainRunTest {
     }
 
     @Test
-    void goesOnWithTheSameSettingsAndDataOnly() throws IOException {
+    void resumesOnlyWithTheSameSettingsAndData() throws IOException {
         run(config("training.max_steps=4"), false);
         assertThatThrownBy(() -> run(config("training.max_steps=4"), false))
                 .isInstanceOf(ConfigException.class)
@@ -297,7 +297,7 @@ final class TrainRunTest {
     }
 
     @Test
-    void anAdapterToGoOnFromHasTheSameSettings() throws IOException {
+    void anAdapterToContinueFromHasTheSameSettings() throws IOException {
         run(config("training.max_steps=1"), false);
         String from = "model.adapter=\"" + folder.resolve("run") + "\"";
         String to = "output.output_dir=\"" + folder.resolve("next") + "\"";

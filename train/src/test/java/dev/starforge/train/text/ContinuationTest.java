@@ -62,7 +62,7 @@ final class ContinuationTest {
     }
 
     @Test
-    void onlyWholeCharactersAreShown() {
+    void onlyWholeCharactersAreReturned() {
         Tokenizer tokenizer = tokenizer("starcoder2");
         int[] ids = tokenizer.encode("a鱼🙂b", false);
         List<String> pieces = pieces(new Continuation(tokenizer, new int[] {40}, List.of()), ids);

@@ -70,7 +70,7 @@ final class TrainerTest {
     }
 
     @Test
-    void theFirstLogitsAreTheBasesOwn() {
+    void theInitialLogitsEqualThoseOfTheBase() {
         try (Tiny tiny = Tiny.open(2, false);
                 Scope weights = new Scope(tiny.device());
                 Scope step = new Scope(tiny.device())) {
@@ -122,7 +122,7 @@ final class TrainerTest {
     }
 
     @Test
-    void packedTextsDoNotSeeEachOther() {
+    void packedSequencesDoNotAttendToEachOther() {
         List<TrainingExample> all = Tiny.examples(LENGTHS);
         try (Tiny tiny = Tiny.open(2, false);
                 Trainer trainer = tiny.trainer(Tiny.settings(Checkpointing.OFF, 0, 0))) {
@@ -136,7 +136,7 @@ final class TrainerTest {
 
     @ParameterizedTest
     @CsvSource({"0, 0, false", "0.2, 0, false", "0, 5, false", "0.2, 5, true"})
-    void runningBlocksAgainGivesTheSameBits(double dropout, double neftune, boolean dora) {
+    void gradientCheckpointingGivesTheSameBits(double dropout, double neftune, boolean dora) {
         List<List<TrainingExample>> batches = List.of(Tiny.examples(LENGTHS));
         List<Outcome> outcomes = new ArrayList<>();
         for (Checkpointing checkpointing : Checkpointing.values()) {
@@ -150,7 +150,7 @@ final class TrainerTest {
 
     @ParameterizedTest
     @ValueSource(booleans = {false, true})
-    void oneThreadGivesTheBitsOfTwo(boolean eightBit) {
+    void theNumberOfThreadsDoesNotChangeABit(boolean eightBit) {
         TrainerSettings settings =
                 new TrainerSettings(eightBit, false, 0.9, 0.999, 1e-8, 0.01, 1, Checkpointing.FULL, 0.1, 5, 3);
         List<List<TrainingExample>> batches = List.of(Tiny.examples(LENGTHS), Tiny.examples(30, 30));
@@ -166,7 +166,7 @@ final class TrainerTest {
     }
 
     @Test
-    void stateOfEightBitsTrainsAboutAsWell() {
+    void eightBitOptimizerStateTrainsAboutAsWell() {
         List<List<TrainingExample>> batches = List.of(Tiny.examples(30, 30, 30));
         List<Double> losses = new ArrayList<>();
         for (boolean eightBit : new boolean[] {false, true}) {
@@ -181,7 +181,7 @@ final class TrainerTest {
     }
 
     @Test
-    void logitsInPiecesGiveTheGradientsOfAllAtOnce() {
+    void chunkedLogitsGiveTheSameGradients() {
         try (Device device = Tiny.cpu(2);
                 ModelFiles files = ModelFiles.open(Tiny.STARCODER);
                 Scope scope = new Scope(device)) {
@@ -213,7 +213,7 @@ final class TrainerTest {
     }
 
     @Test
-    void everyWeightOfAModelAndItsEmbeddingTwiceUsedLearns() {
+    void allWeightsAndTiedEmbeddingsLearn() {
         try (Device device = Tiny.cpu(2);
                 ModelFiles files = ModelFiles.open(Tiny.STARCODER);
                 Scope scope = new Scope(device)) {
@@ -255,7 +255,7 @@ final class TrainerTest {
 
     /** Lengths are trained as they are, directions with their own lengths as constants. */
     @Test
-    void theGradientOfLengthsIsTheSlope() {
+    void theGradientOfDoraMagnitudesMatchesFiniteDifferences() {
         List<TrainingExample> examples = Tiny.examples(20, 11);
         try (Tiny tiny = Tiny.open(2, true);
                 Trainer trainer = tiny.trainer(Tiny.settings(Checkpointing.OFF, 0, 0))) {
@@ -370,7 +370,7 @@ final class TrainerTest {
     }
 
     @Test
-    void aGradientThatIsTooLongIsScaledAndOneThatIsNotIsLeft() {
+    void onlyGradientsAboveTheNormLimitAreClipped() {
         double[] free = firstStep(1e9);
         double norm = free[1];
         assertThat(free[0] / norm).isCloseTo(1, within(1e-3));
@@ -381,7 +381,7 @@ final class TrainerTest {
     }
 
     @Test
-    void whatIsNotFiniteMovesNothing() {
+    void aNonFiniteStepUpdatesNothing() {
         List<TrainingExample> examples = Tiny.examples(20);
         try (Tiny tiny = Tiny.open(2, false);
                 Trainer trainer = tiny.trainer(Tiny.settings(Checkpointing.OFF, 0, 0))) {
