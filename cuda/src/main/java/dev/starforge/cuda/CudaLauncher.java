@@ -32,7 +32,7 @@ final class CudaLauncher implements Launcher {
     /** CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION. */
     private static final int PROGRAMMATIC_STREAM_SERIALIZATION = 6;
 
-    /** CUlaunchAttribute; the value is a union of 64 bytes, of which this attribute uses the first int. */
+    /** CUlaunchAttribute; the value is a union of 64 bytes; this attribute uses its first int. */
     private static final StructLayout ATTRIBUTE = MemoryLayout.structLayout(
             JAVA_INT.withName("id"),
             MemoryLayout.paddingLayout(4),

@@ -133,7 +133,7 @@ final class FlashAttention {
         long tokens = in[0].dim(0);
         long heads = in[0].dim(1);
         long groupsAvailable =
-                Math.max(1, launcher.multiprocessors() / (tokens * in[1].dim(1))); // of which each has room for one
+                Math.max(1, launcher.multiprocessors() / (tokens * in[1].dim(1))); // one group per multiprocessor
         long wanted = Math.clamp(
                 KernelCall.groups(AttentionInputs.of(in).tables().dim(1) * op.block(), KEYS_PER_GROUP_STEP),
                 1,

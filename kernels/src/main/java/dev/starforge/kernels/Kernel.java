@@ -112,7 +112,7 @@ public enum Kernel {
         return files;
     }
 
-    /** Returns true if the kernel uses programmatic dependent launch, which its source tells. */
+    /** Returns true if the kernel uses programmatic dependent launch, as found in its source. */
     public boolean usesDependentLaunch() {
         return Signature.of(this).dependentLaunch();
     }
