@@ -76,7 +76,10 @@ public final class CpuBackend implements Backend {
         return choice.code().isPresent() ? choice.reason() : "none, " + choice.reason();
     }
 
-    /** All memory of the machine, since tensors lie outside the heap: by Linux's file, which is read sooner, or by the JVM. */
+    /**
+     * Returns the physical memory, since tensors are outside the heap: from /proc/meminfo, which is faster to read, or
+     * from the JVM.
+     */
     private static long memory() {
         String[] total = field(MEMORY, "MemTotal", "").split(" ");
         return total[0].matches("[0-9]+")

@@ -71,10 +71,10 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * Every operation with the Vector API, and products with weights by machine code where there is some. Tensors lie in native
- * memory; kernels fetch strips and tiles of them into one heap array, compute there and store. Work is split by shape, and no
- * sum depends on the vector width, the threads or the other rows. The same inputs give the same bits on every machine,
- * but for products with NF4 and those that round activations: machine code has its own order for these.
+ * All operations use the Vector API; matmuls with weights use machine code if it is available. Tensors are in native
+ * memory; kernels fetch strips and tiles of them into one heap array, compute there and store. Work is split by shape,
+ * and no sum depends on the vector width, the threads or the other rows. The same inputs give the same bits on every
+ * machine, but for products with NF4 and those that round activations: machine code has its own order for these.
  */
 final class CpuDevice implements Device {
     private final MachineCode.Availability machine;

@@ -142,12 +142,12 @@ public enum DType {
         return this == F32 || this == F16 || this == BF16;
     }
 
-    /** A quantized type: read by the few operations that say so, written by none. */
+    /** Returns true for a quantized type. Only some operations read quantized tensors; no operation writes them. */
     public boolean isQuantized() {
         return blockElements > 1;
     }
 
-    /** A quantized type whose codes and scales lie apart. */
+    /** Returns true for a quantized type with separate planes for quantized values and scales. */
     public boolean isPlanar() {
         return blockBytes == 0;
     }

@@ -39,7 +39,7 @@ public final class Tensor {
         return spec.bytes();
     }
 
-    /** The device memory this tensor lies in. */
+    /** Returns the device memory of this tensor. */
     public Memory memory() {
         return storage().memory();
     }

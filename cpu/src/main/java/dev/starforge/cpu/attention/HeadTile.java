@@ -16,13 +16,13 @@ import jdk.incubator.vector.VectorShuffle;
 import jdk.incubator.vector.VectorSpecies;
 
 /**
- * The innermost loops of attention: a few queries against {@link #KEYS} keys and values of one head, which lie in rows of
- * floats padded with zeros to a multiple of {@link #WIDTH}. Lanes are dimensions of the head, as memory has them, so that
- * one query costs as little as its arithmetic and nothing is transposed.
+ * The innermost loops of attention: a few queries against {@link #KEYS} keys and values of one head, which are stored
+ * in rows of floats padded with zeros to a multiple of {@link #WIDTH}. Lanes are dimensions of the head, as memory has
+ * them, so that one query costs as little as its arithmetic and nothing is transposed.
  *
- * <p>A score is {@value #CHAINS} chains of fused multiply-adds, dimension i in chain i mod {@value #CHAINS}, which meet in a
- * binary tree: 8 apart, then 4, 2, 1. Narrow vectors take the chains in several passes. The last levels of as many trees
- * as there are lanes are one shuffle and one addition for two vectors, so no vector is summed on its own. A
+ * <p>A score is {@value #CHAINS} chains of fused multiply-adds, dimension i in chain i mod {@value #CHAINS}, which meet
+ * in a binary tree: 8 apart, then 4, 2, 1. Narrow vectors take the chains in several passes. The last levels of as many
+ * trees as there are lanes are one shuffle and one addition for two vectors, so no vector is summed on its own. A
  * value's sum is one chain over the keys. Neither depends on the vector width or the other keys in the tile.
  */
 public final class HeadTile {

@@ -15,24 +15,24 @@ import java.util.Map;
 import java.util.function.IntUnaryOperator;
 
 /**
- * How a matrix of quantized weights lies in this device's memory. A file keeps a row's blocks one after the other, which
- * suits no vector: codes of a few bits between scales. Here 32 rows make a panel, and lanes are rows: of each block, first
- * the scales, then the codes; of five and six bits, of 16 elements those above four and then the low four. So a kernel reads a panel as
- * one stream that only goes forward, needs no sum across lanes, and multiplies by scales as vectors. A
- * panel has exactly the bytes of its rows, and the way there has a way back. Rows that fill no panel stay as in the file, and
- * so do the planes of a planar type but for its codes, whose panels have no scales: those are few, and are decoded for a
- * stretch of a panel at a time.
+ * The layout of a matrix of quantized weights in this device's memory. A file keeps a row's blocks one after the other,
+ * which suits no vector: codes of a few bits between scales. Here 32 rows make a panel, and lanes are rows: of each
+ * block, first the scales, then the codes; of five and six bits, of 16 elements those above four and then the low four.
+ * So a kernel reads a panel as one stream that only goes forward, needs no sum across lanes, and multiplies by scales
+ * as vectors. A panel has exactly the bytes of its rows, and the way there has a way back. Rows that fill no panel stay
+ * as in the file, and so do the planes of a planar type but for its codes, whose panels have no scales: those are few,
+ * and are decoded for a stretch of a panel at a time.
  *
- * <p>An int has eight consecutive quantized values of four bits, or four of eight, and 32 ints are the rows in order. The upper two of six bits
- * are ints as well, of sixteen codes, so that a shift puts them above every second code of eight: see {@link #pairs}. Scales and
- * fifth bits, of sixteen values, are 16 bits of each row: row r below 16 is short 2r and row 16 + r is short 2r + 1, so that the two parts of sixteen
- * ints are rows in order.
+ * <p>An int has eight consecutive quantized values of four bits, or four of eight, and 32 ints are the rows in order.
+ * The upper two of six bits are ints as well, of sixteen codes, so that a shift puts them above every second code of
+ * eight: see {@link #pairs}. Scales and fifth bits, of sixteen values, are 16 bits of each row: row r below 16 is short
+ * 2r and row 16 + r is short 2r + 1, so that the two parts of sixteen ints are rows in order.
  */
 public final class Panels {
     /** Rows of a panel. */
     public static final int ROWS = 32;
 
-    /** Elements whose codes lie together, all of their bits. */
+    /** Elements whose quantized values are stored together, with all their bits. */
     public static final int GROUP = 16;
 
     private static final int LANES = ROWS * Short.BYTES;
@@ -123,7 +123,7 @@ public final class Panels {
         return (128 + i / 128 * 32 + i % 32) * 8 + i % 128 / 32 * 2;
     }
 
-    /** Whether tensors of this type lie in panels; the others stay as their file has them. */
+    /** Returns true if tensors of this type are stored in panels; others keep the layout of the file. */
     public static boolean has(DType type) {
         return ALL.containsKey(type);
     }
@@ -208,8 +208,9 @@ public final class Panels {
     }
 
     /**
-     * One row of a plane of a block. Eight consecutive values have their bits at the same position of eight consecutive bytes; but for the
-     * upper bits of Q5_0 and Q5_1 and for GPTQ's, which lie in order already, and NF4's, whose pairs lie the other way round.
+     * One row of a plane of a block. Eight consecutive values have their bits at the same position of eight consecutive
+     * bytes; but for the upper bits of Q5_0 and Q5_1 and for GPTQ's, which are in order already, and NF4's, whose pairs
+     * are in reverse order.
      */
     private void put(byte[] file, int block, int[] at, int bits, byte[] out, int plane, int row) {
         boolean apart = at[1] - at[0] == Byte.SIZE;

@@ -1,7 +1,7 @@
 package dev.starforge.cpu.core;
 
 /**
- * The floats an operation works in: one part that all workers share and one part for each worker. All of it lies in one
+ * The floats an operation works in: one part that all workers share and one part for each worker. All of it is in one
  * heap array that the device keeps, because kernels over heap arrays are a third faster than kernels over segments, and
  * because one array makes the plan exact: what is held is what the largest operation asked for.
  *

@@ -219,14 +219,18 @@ public final class View {
         return element / Math.max(1, height * last) * matrixBytes;
     }
 
-    /** The planes of the matrix that an element is in, as they lie here: all but the first are those of the format. */
+    /**
+     * The planes of the matrix that contains an element, in this device's layout: all but the first are those of the
+     * format.
+     */
     public ByteBuffer matrix(long element) {
         return segment.asSlice(matrixAt(element), matrixBytes).asByteBuffer().order(ByteOrder.LITTLE_ENDIAN);
     }
 
     /**
-     * A piece of a tensor that lies in panels, all workers at it. A panel takes the bytes that its rows take in the tensor's
-     * planes, so a piece that ends amid a panel leaves its rows there as they are, and the one that completes it packs them.
+     * Copies a range of a tensor stored in panels, with all workers. A panel has the size of its rows in the tensor's
+     * planes. If a chunk ends inside a panel, the rows stay unpacked, and the chunk that completes the panel packs
+     * them.
      */
     public void write(Workers workers, long from, ByteBuffer piece) {
         MemorySegment source = MemorySegment.ofBuffer(piece);

@@ -12,9 +12,9 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 
 /**
- * The product of {@link MatMul} for a few rows of a and a weight of a float type as it lies in its file, by machine code: the same
- * bits, but widened on the way from memory to the product, by one instruction for sixteen. Chains are then added one after the
- * other; eight rows at a time, since each addition waits for the last.
+ * {@link MatMul} for a few rows of a and a weight of a float type in its file layout, by machine code: the same bits,
+ * but widened on the way from memory to the product, by one instruction for sixteen. Chains are then added one after
+ * the other; eight rows at a time, since each addition waits for the last.
  */
 final class DotMatMul implements Product {
     private static final int CHAINS = MatMul.CHAINS;

@@ -22,13 +22,14 @@ import jdk.incubator.vector.ShortVector;
 import jdk.incubator.vector.VectorSpecies;
 
 /**
- * Matrix products in packed panels, after Goto and van de Geijn 2008, with one order of summation for every path: k is cut
- * into equal blocks of at most 512; within a block, term k belongs to chain k mod 16, a sequence of fused multiply-adds;
- * the chains of all blocks are added one after the other. This order follows from K alone. Tiles of a large product keep
- * it because a tile computes whole chains; the product of a single row keeps it because sixteen consecutive elements along k are
- * sixteen chains, so that it can read a weight of shape [N, K] as it lies in memory, at the speed of memory. A row
- * therefore has the same bits alone, in a batch, and on any machine. Where both operands are bf16 and the machine multiplies pairs
- * of them, a term is such a pair, in the bits of a float, and all of this is the same with half as many terms.
+ * Matrix products in packed panels, after Goto and van de Geijn 2008, with one order of summation for every path: k is
+ * cut into equal blocks of at most 512; within a block, term k belongs to chain k mod 16, a sequence of fused
+ * multiply-adds; the chains of all blocks are added one after the other. This order follows from K alone. Tiles of a
+ * large product keep it because a tile computes whole chains; the product of a single row keeps it because sixteen
+ * consecutive elements along k are sixteen chains, so that it can read a weight of shape [N, K] in place, at memory
+ * bandwidth. A row therefore has the same bits alone, in a batch, and on any machine. Where both operands are bf16 and
+ * the machine multiplies pairs of them, a term is such a pair, in the bits of a float, and all of this is the same with
+ * half as many terms.
  *
  * <p>One operand fills the lanes (v, packed once and shared), the other is spread over them (u, fetched by each chunk).
  * With a transposed b, whose rows run along k, b is spread and a fills the lanes, and the result comes out transposed:
@@ -186,9 +187,9 @@ final class MatMul implements Product {
     }
 
     /**
-     * The same of a weight that lies in {@link Panels}, 32 of its rows at a time: they are 32 terms of k, and its columns are
-     * lanes. Each weight is decoded once, with the vectors that the product along its rows decodes with, and transposed on the
-     * way. Columns are whole blocks, so every panel of lanes is full.
+     * The same for a weight stored in {@link Panels}, 32 of its rows at a time: they are 32 terms of k, and its columns
+     * are lanes. Each weight is decoded once, with the vectors that the product along its rows decodes with, and
+     * transposed on the way. Columns are whole blocks, so every panel of lanes is full.
      */
     private void unpack(View v, long from, long lane0, int panels, long row0, float[] s, int at) {
         int lanes = panels * PANEL;
@@ -290,8 +291,8 @@ final class MatMul implements Product {
     }
 
     /**
-     * The few rows of a, all in the shared scratch, times up to {@link #ROWS} rows of b as they lie in memory. Four bands of
-     * rows are four streams, each long enough for the machine to see it coming.
+     * The few rows of a, all in the shared scratch, times up to {@link #ROWS} rows of b in place. Four bands of rows
+     * are four streams, each long enough for the machine to see it coming.
      */
     private void dots(View b, long fromB, View c, long fromC, long row0, float[] s, int at) {
         int rows = (int) Math.min(ROWS, n - row0);

@@ -19,9 +19,9 @@ import jdk.incubator.vector.VectorShuffle;
 import jdk.incubator.vector.VectorSpecies;
 
 /**
- * x[M, K] times the transpose of a weight [N, K] that lies in panels. A few tokens read the weight once, two panels at a
- * time, at the speed of memory. Many tokens unpack a stretch of a panel once and sweep it with tiles of tokens, a group of
- * panels over a block of tokens, so that both stay in the second level cache.
+ * x[M, K] times the transpose of a weight [N, K] stored in panels. A few tokens read the weight once, two panels at a
+ * time, at the speed of memory. Many tokens unpack a stretch of a panel once and sweep it with tiles of tokens, a group
+ * of panels over a block of tokens, so that both stay in the second level cache.
  *
  * <p>Exact: weights as floats, one chain of fused multiply-adds over each 256 elements, the stretches added in order.
  * Otherwise, for codes of four to six bits, activations are rounded to eight bits in groups of 32, a scale to each, and

@@ -13,7 +13,7 @@ import jdk.incubator.vector.IntVector;
 import jdk.incubator.vector.VectorSpecies;
 
 /**
- * Products of float weights that lie 32 rows to a k, with float activations. Every result is one chain of fused
+ * Matmuls of float activations with float weights in panels, 32 rows for each k. Every result is one chain of fused
  * multiply-adds over the stretch of k, starting at zero, and is added to what is there: a token has the same bits alone
  * and among others.
  */

@@ -14,13 +14,13 @@ import java.util.List;
 import java.util.stream.IntStream;
 
 /**
- * A matrix of weights that lies in {@link Panels}, or a panel made of those of its rows that fill none. Scales lie with the
- * codes, or in planes of their own.
+ * A matrix of weights stored in {@link Panels}, or a panel of its remaining rows. Scales are stored with the quantized
+ * values, or in separate planes.
  *
- * @param at where in {@code segment} its panels begin
+ * @param at offset of its panels in {@code segment}
  * @param row the first row of its panels
- * @param rows of the whole matrix
- * @param planes of the whole matrix; empty if scales lie with the codes
+ * @param rows rows of the whole matrix
+ * @param planes planes of the whole matrix; empty if scales are stored with the quantized values
  * @param groups the groups of the columns of each K block if they are not consecutive (GPTQ act-order); else empty
  */
 record PanelWeight(

@@ -398,7 +398,7 @@ public sealed interface Fused extends Op
      * Causal grouped-query attention over a ragged batch with a paged KV cache. (q[N, H, D], k[R, Hk, D], v[R, Hk, D],
      * starts i32[S + 1], positions i32[N], tables i32[S, M]) -> y[N, H, D], lse[N, H].
      *
-     * <p>Queries starts[s]..starts[s+1]-1 belong to sequence s; the key at position p of s lies in row tables[s, p /
+     * <p>Queries starts[s]..starts[s+1]-1 belong to sequence s; the key at position p of s is in row tables[s, p /
      * block] * block + p % block. The query at position t sees positions max(0, t - window + 1)..t, or 0..t when window
      * is 0. k and v have the same type; y has the type of q. If k and v are i8, two more inputs follow: the scales
      * f16[R, Hk] of k and of v, as {@link Decoding.StoreInt8} writes them. All rows of k and v must be finite, also

@@ -8,13 +8,13 @@ import dev.starforge.tensor.op.Operands.AdamW8Inputs;
 import dev.starforge.tensor.op.Operands.NoiseInputs;
 
 /**
- * Operations for training only: gradient accumulation, dropout, noise and the 8-bit optimizer. Every backend has its own
- * kernels for them, and each is defined to the bit in float32, so all backends give the same result.
+ * Operations for training only: gradient accumulation, dropout, noise and the 8-bit optimizer. Every backend has its
+ * own kernels for them, and each is defined to the bit in float32, so all backends give the same result.
  *
- * <p>Random numbers are a function of (Philox counters): (key i32[2], samples i32[N], positions i32[N], site, channel). It does
- * not depend on where in a batch a token lies, so a step has the same noise however it is cut into batches. The random
- * number of channel c at position p of sample n is word c % 4 of the counter (c / 4, p, n, site), its upper 24 bits as a
- * fraction.
+ * <p>Random numbers are a function of (Philox counters): (key i32[2], samples i32[N], positions i32[N], site, channel).
+ * It does not depend on the position of a token in the batch, so a step has the same noise however it is cut into
+ * batches. The random number of channel c at position p of sample n is word c % 4 of the counter (c / 4, p, n, site),
+ * its upper 24 bits as a fraction.
  */
 public sealed interface Training extends Op {
     /** (sum overwritten, in float32, x): sum += x. No output. */
