@@ -99,14 +99,14 @@ final class TokenHealing {
     /** Returns true if the remaining bytes can follow this token. */
     private boolean canContinue(int id, byte... bytes) {
         byte[] rest = Arrays.copyOfRange(bytes, spelled[id].length, bytes.length);
-        return covering(rest).stream().anyMatch(next -> pairs(id, next))
-                || beginning(rest).stream().anyMatch(next -> pairs(id, next) && canContinue(next, rest));
+        return covering(rest).stream().anyMatch(next -> encodesTogether(id, next))
+                || beginning(rest).stream().anyMatch(next -> encodesTogether(id, next) && canContinue(next, rest));
     }
 
     /**
      * Returns true if the tokenizer encodes the text of these two tokens to the same two, or if they split a character.
      */
-    private boolean pairs(int first, int second) {
+    private boolean encodesTogether(int first, int second) {
         try {
             String text = StandardCharsets.UTF_8
                     .newDecoder()

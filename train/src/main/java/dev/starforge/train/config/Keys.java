@@ -20,8 +20,8 @@ public final class Keys {
     public static final Key<String> MODEL = row(Key.text(
                     "model.pretrained_model",
                     "bigcode/starcoder2-3b",
-                    "A folder in HF layout, a .gguf file, the name of a model that was pulled or is in the HF"
-                            + " cache, or `scratch` for a new model.")
+                    "A folder in HF layout, a .gguf file, the name of a pulled model or of one in the HF cache,"
+                            + " or `scratch` for a new model.")
             .alias("base_model"));
     public static final Key<String> DTYPE = row(Key.choice(
                     "model.dtype",
@@ -117,8 +117,8 @@ public final class Keys {
                     2,
                     1,
                     1 << 16,
-                    "Sequences per micro-batch, halved if memory is short; `auto` is 2, on a GPU as many as fit."
-                            + " The number of sequences per step does not change.")
+                    "Sequences per micro-batch, halved if memory is short, at the same effective batch size;"
+                            + " `auto` is 2, on a GPU as many as fit.")
             .alias("micro_batch_size")
             .alias("per_device_train_batch_size"));
     public static final Key<Integer> ACCUMULATION = row(Key.integer(

@@ -36,7 +36,7 @@ public record DataFacts(
                         Locale.ROOT,
                         "%,d of %,d documents are longer than the context of %,d tokens and cannot be divided: they are "
                                 + "dropped, with %,d tokens that count in the loss. Build the dataset for this context with "
-                                + "--set samples.context_length=%d, shorten the texts, or raise model.context_window",
+                                + "--set samples.context_length=%d, shorten the documents, or raise model.context_window",
                         dropped,
                         documents + dropped,
                         context,

@@ -11,7 +11,7 @@ import tools.jackson.databind.node.ObjectNode;
 
 /** Bits per byte of byte statistics and of a compressor, as a scale for those of a model. */
 final class BaselineEval {
-    private static final int MOST_CHARACTERS = 4 << 20;
+    private static final int MAX_CHARACTERS = 4 << 20;
 
     private BaselineEval() {}
 
@@ -41,7 +41,7 @@ final class BaselineEval {
     private static byte[] joined(TokenDocuments documents, Tokenizer tokenizer) {
         List<String> texts = new ArrayList<>();
         long length = 0;
-        for (int d = 0; d < documents.count() && length < MOST_CHARACTERS; d++) {
+        for (int d = 0; d < documents.count() && length < MAX_CHARACTERS; d++) {
             texts.add(tokenizer.decode(documents.read(d).ids(), true));
             length += texts.getLast().length();
         }
@@ -50,7 +50,7 @@ final class BaselineEval {
 
     private static byte[] joined(List<String> texts) {
         StringBuilder all = new StringBuilder();
-        for (int i = 0; i < texts.size() && all.length() < MOST_CHARACTERS; i++) {
+        for (int i = 0; i < texts.size() && all.length() < MAX_CHARACTERS; i++) {
             all.append(texts.get(i));
         }
         return all.toString().getBytes(StandardCharsets.UTF_8);

@@ -52,10 +52,10 @@ public final class Tokenizers {
                 file.path(),
                 model,
                 pre,
-                texts(file, "tokens"),
+                strings(file, "tokens"),
                 floats(file, "scores"),
                 ints(file, "token_type"),
-                texts(file, "merges"),
+                strings(file, "merges"),
                 file.integer(PREFIX + "bos_token_id", -1),
                 file.integer(PREFIX + "eos_token_id", -1),
                 file.integer(PREFIX + "unknown_token_id", -1),
@@ -132,7 +132,7 @@ public final class Tokenizers {
         }
     }
 
-    private static String[] texts(GgufFile file, String key) {
+    private static String[] strings(GgufFile file, String key) {
         return file.hasKey(PREFIX + key) ? file.strings(PREFIX + key).toArray(String[]::new) : new String[0];
     }
 

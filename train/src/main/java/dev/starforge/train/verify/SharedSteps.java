@@ -41,13 +41,14 @@ final class SharedSteps {
         }
         try (Engine engine = new Engine(model, device, precision, fallback, 2 * SEQUENCES)) {
             SharedSteps steps = new SharedSteps(engine, precision.compute() == DType.F32);
-            List<int[]> shared = steps.texts(prompts, TOGETHER + SEQUENCES - 1, "shared");
+            List<int[]> shared = steps.continuePrompts(prompts, TOGETHER + SEQUENCES - 1, "shared");
             for (int s = 0; s < SEQUENCES; s++) {
-                int[] text = shared.get(s);
+                int[] sequence = shared.get(s);
                 List<int[]> prompt = List.of(prompts.get(s));
-                int count = text.length - prompt.getFirst().length;
+                int count = sequence.length - prompt.getFirst().length;
                 if (!Arrays.equals(
-                        text, steps.texts(prompt, count, "alone " + s).getFirst())) {
+                        sequence,
+                        steps.continuePrompts(prompt, count, "alone " + s).getFirst())) {
                     return false;
                 }
             }
@@ -55,9 +56,9 @@ final class SharedSteps {
         }
     }
 
-    /** Continues {@code count} prompts in one batch; the first sequence takes part in the fewest steps. */
-    private List<int[]> texts(List<int[]> prompts, int count, String salt) {
-        List<int[]> texts = new ArrayList<>(prompts);
+    /** Continues the prompts in one batch for {@code count} steps; the first sequence leaves first. */
+    private List<int[]> continuePrompts(List<int[]> prompts, int count, String salt) {
+        List<int[]> sequences = new ArrayList<>(prompts);
         List<Engine.Sequence> all = new ArrayList<>();
         prompts.forEach(prompt -> all.add(engine.open(Engine.AdapterSlot.BASE, salt, prompt)));
         int first = 0; // first sequence that is not finished
@@ -68,16 +69,16 @@ final class SharedSteps {
                     : running.stream().mapToInt(each -> step(List.of(each))[0]).toArray();
             for (int i = 0; i < tokens.length; i++) {
                 running.get(i).append(tokens[i]);
-                int[] text = texts.get(first + i);
-                texts.set(first + i, Arrays.copyOf(text, text.length + 1));
-                texts.get(first + i)[text.length] = tokens[i];
+                int[] sequence = sequences.get(first + i);
+                sequences.set(first + i, Arrays.copyOf(sequence, sequence.length + 1));
+                sequences.get(first + i)[sequence.length] = tokens[i];
             }
             if (round + 1 >= TOGETHER && first + 1 < all.size()) {
                 all.get(first++).close();
             }
         }
         all.subList(first, all.size()).forEach(Engine.Sequence::close);
-        return texts;
+        return sequences;
     }
 
     private int[] step(List<Engine.Sequence> running) {

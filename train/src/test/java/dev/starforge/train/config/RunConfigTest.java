@@ -288,7 +288,7 @@ final class RunConfigTest {
         RunConfig expected = RunConfig.defaults().set(List.of("data.path=dataset"));
         assertThat(RunConfig.read(file).yaml()).isEqualTo(expected.yaml());
         assertThat(StarterConfig.text().lines()).allMatch(line -> line.length() <= 130);
-        assertThat(StarterConfig.text()).contains("# hidden_size: 256").contains("# Rank of the updates.");
+        assertThat(StarterConfig.text()).contains("# hidden_size: 256").contains("# Rank of the LoRA matrices.");
     }
 
     @Test
