@@ -49,7 +49,7 @@ public final class Panels {
 
     public final DType type;
 
-    /** The lower bits of a code, and those that a file keeps elsewhere. */
+    /** The lower bits of a quantized value, and the upper bits that a file stores separately. */
     public final int low;
 
     public final int high;
@@ -59,7 +59,7 @@ public final class Panels {
     private final int groupBytes;
     private final int[] lowAt; // where in a block, in bits, the parts of each code are
     private final int[] highAt;
-    private final int scales; // bytes of a block that are not codes, and where they begin
+    private final int scales; // bytes of a block that are not quantized values, and their offset
     private final int scalesAt;
 
     private Panels(DType type, int low, IntUnaryOperator lowAt, int high, IntUnaryOperator highAt, int scalesAt) {
@@ -136,12 +136,12 @@ public final class Panels {
         return panels;
     }
 
-    /** The bytes of a row of blocks, or of codes. */
+    /** Returns the bytes of a row of blocks, or of quantized values. */
     long rowBytes(long k) {
         return k / elements * bytes;
     }
 
-    /** The bytes of a block, or of its codes. */
+    /** Returns the bytes of a block, or of its quantized values. */
     int bytes() {
         return bytes;
     }
@@ -294,7 +294,7 @@ public final class Panels {
         }
     }
 
-    /** Where in its int a code, or its upper two bits, begins. */
+    /** Returns the bit offset in its int of a quantized value, or of its upper two bits. */
     private static int place(int i, int bits) {
         return bits == 2 ? i % 8 / 2 * 8 + i % 2 * 2 + i / 8 % 2 * 4 : i * bits % 32;
     }

@@ -40,7 +40,7 @@ final class MatMul implements Product {
     static final int GEMV_MAX_ROWS = 8;
 
     static final int CHAINS = 16;
-    private static long chainStep = CHAINS; // not final: see Codes
+    private static long chainStep = CHAINS; // not final: see QuantizedValues
     private static final int K_BLOCK = 512;
     private static final int STRIDE = K_BLOCK + 8; // rows of a tile start in different sets of the cache
     private static final int ROWS = 48;

@@ -24,9 +24,9 @@ import jdk.incubator.vector.VectorSpecies;
  * of panels over a block of tokens, so that both stay in the second level cache.
  *
  * <p>Exact: weights as floats, one chain of fused multiply-adds over each 256 elements, the stretches added in order.
- * Otherwise, for codes of four to six bits, activations are rounded to eight bits in groups of 32, a scale to each, and
- * the integer product is exact: the error is at most half a step of x, 1/254 of the absmax of its group of 32. Either
- * way the order of summation follows from K and the type alone.
+ * Otherwise, for values of four to six bits, activations are rounded to eight bits in groups of 32, a scale to each,
+ * and the integer product is exact: the error is at most half a step of x, 1/254 of the absmax of its group of 32.
+ * Either way the order of summation follows from K and the type alone.
  */
 final class PanelMatMul implements Product {
     private static final int ROWS = Panels.ROWS;

@@ -24,7 +24,7 @@ final class PanelTile {
     private static final int ROWS = Panels.ROWS;
     private static final int HALF = ROWS / 2;
     private static final Tile.Strides STRIDES = new Tile.Strides(1, TOKENS, ROWS, 1, ROWS);
-    private static final int SCALES = Short.BYTES * ROWS; // bytes before the codes of a block of Q8_0
+    private static final int SCALES = Short.BYTES * ROWS; // bytes before the quantized values of a Q8_0 block
     private static final VectorSpecies<Float> FLOATS = Lanes.SPECIES;
     private static final VectorSpecies<Integer> INTS = FLOATS.withLanes(int.class);
     private static final int W = Lanes.WIDTH;

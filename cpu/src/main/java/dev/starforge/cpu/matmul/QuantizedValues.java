@@ -112,7 +112,7 @@ public final class QuantizedValues {
         }
     }
 
-    /** Two bits above the nibble, of sixteen codes: four in each byte, of the first eight and then of the second. */
+    /** The two upper bits of sixteen values: four in each byte, of the first eight and then of the second. */
     private static void upperTwo(MemorySegment w, long from, int k, float[] s, int to) {
         for (int part = 0; part < SLOTS; part += W) {
             int q = to + part;

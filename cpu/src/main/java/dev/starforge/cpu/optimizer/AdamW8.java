@@ -75,7 +75,7 @@ public final class AdamW8 {
         encode(DynamicMap.UNSIGNED, in.v(), from, count, s, v, largest2);
     }
 
-    /** The codes of a whole block; those past the last element stay as they are. */
+    /** Quantizes a whole block; values past the last element are unchanged. */
     private static void encode(DynamicMap map, View codes, long from, int count, float[] s, int at, float largest) {
         for (int i = 0; i < count; i += 4) {
             int four = codes.index((from + i) / 4);
