@@ -90,7 +90,7 @@ final class PreflightCommandTest {
         refusedByBoth("is not a dataset", "data.train=\"\"", "data.path=\"" + folder + "\"");
         refusedByBoth("the model supports at most", "model.context_window=1048576", "device.memory_limit=100000");
         refusedByBoth("MiB are available", "device.memory_limit=0.001");
-        refusedByBoth("there is no such folder", "model.adapter=\"" + folder.resolve("none") + "\"");
+        refusedByBoth("does not exist", "model.adapter=\"" + folder.resolve("none") + "\"");
         refusedByBoth(
                 "no training data is left",
                 "data.train=\""
