@@ -110,7 +110,7 @@ async function tryIt(browser, url) {
   assert.ok(base.length > 10);
   // the chances of a token, by pointer and by key
   await page.locator(".token").nth(3).hover();
-  assert.match(await page.locator(".tip").textContent(), /chosen with \d+(\.\d)? %/);
+  assert.match(await page.locator(".tip").textContent(), /sampled with probability \d+(\.\d)? %/);
   await page.screenshot({path: `${shots}/try-token.png`});
   await page.locator(".output").focus();
   await page.keyboard.press("ArrowRight");
