@@ -63,7 +63,8 @@ class VocabularyTest {
     private static List<String> hits(String file, String line) {
         List<String> hits = new ArrayList<>();
         for (String section : sections(file)) {
-            String searched = section.equals("text") ? line : NOT_CODE.matcher(line).replaceAll("");
+            String searched =
+                    section.equals("text") ? line : NOT_CODE.matcher(line).replaceAll("");
             for (Rule rule : RULES.get(section)) {
                 if (rule.pattern().matcher(searched).find()) {
                     hits.add(line.strip() + "  [" + rule.pattern() + "; write: " + rule.instead() + "]");

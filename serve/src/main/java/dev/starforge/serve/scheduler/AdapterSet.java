@@ -67,8 +67,7 @@ final class AdapterSet {
             AdapterTable.Loaded loaded = slots.load(name, folder);
             named.put(name, new NamedAdapter(new Engine.AdapterSlot(loaded.index(), loaded.hash()), clock.instant()));
         } catch (ModelException e) {
-            throw new EngineException(
-                    EngineException.EngineErrorKind.ADAPTER_UNUSABLE, String.valueOf(e.getMessage()));
+            throw new EngineException(EngineException.EngineErrorKind.ADAPTER_UNUSABLE, String.valueOf(e.getMessage()));
         }
     }
 
