@@ -22,6 +22,7 @@ final class SelftestCommandTest {
                         .valueStream()
                         .map(check -> check.path("name").stringValue()))
                 .containsExactly("model starcoder2", "gguf Q4_K", "gguf Q8_0", "operations");
-        assertThat(report.path("checks").get(3).path("detail").stringValue()).matches("[2-9]\\d operations differ .* at most .*");
+        assertThat(report.path("checks").get(3).path("detail").stringValue())
+                .matches("[2-9]\\d operations differ .* at most .*");
     }
 }
