@@ -325,7 +325,7 @@ final class CudaDevice implements Device {
             throw new ShapeException("write: " + source.byteSize() + " bytes to tensor " + to);
         }
         upload(CudaMemory.pointer(to), source);
-        if (Dispatch.isTiled(to.spec()) && source.byteSize() == to.bytes()) {
+        if (Dispatch.hasWeightTiles(to.spec()) && source.byteSize() == to.bytes()) {
             dispatch.pack(to);
         }
     }
@@ -340,7 +340,7 @@ final class CudaDevice implements Device {
             throw new ShapeException("write: " + source.byteSize() + " bytes at " + from + " of tensor " + to);
         }
         upload(CudaMemory.pointer(to) + from, source);
-        if (Dispatch.isTiled(to.spec()) && from + source.byteSize() == to.bytes()) {
+        if (Dispatch.hasWeightTiles(to.spec()) && from + source.byteSize() == to.bytes()) {
             dispatch.pack(to);
         }
     }
@@ -368,7 +368,7 @@ final class CudaDevice implements Device {
         if (target.byteSize() < from.bytes()) {
             throw new ShapeException("read: tensor " + from + " into " + target.byteSize() + " bytes");
         }
-        if (Dispatch.isTiled(from.spec())) {
+        if (Dispatch.hasWeightTiles(from.spec())) {
             readTiles(from, target);
         } else {
             download(target.asSlice(0, from.bytes()), CudaMemory.pointer(from));

@@ -52,11 +52,11 @@ public final class Dispatch {
     public Dispatch(Launcher launcher) {
         this.launcher = launcher;
         weights = new QuantizedWeights(launcher);
-        Gemv project = new Gemv(launcher);
-        matmuls = new MatMuls(launcher, weights, project);
+        Gemv gemv = new Gemv(launcher);
+        matmuls = new MatMuls(launcher, weights, gemv);
         rows = new RowOps(launcher);
         flash = new FlashAttention(launcher);
-        fusions = new FusionPatterns(new RopeStoreFusion(launcher, flash, this), new NormMatMulFusion(project, this));
+        fusions = new FusionPatterns(new RopeStoreFusion(launcher, flash, this), new NormMatMulFusion(gemv, this));
     }
 
     /**
@@ -83,8 +83,8 @@ public final class Dispatch {
             case Fused.GatedGrad o -> Support.NATIVE;
             case Fused.CrossEntropy o -> Support.NATIVE;
             case Fused.CrossEntropyGrad o -> Support.NATIVE;
-            case Fused.Attention o -> head(in);
-            case Fused.AttentionGrad o -> head(in);
+            case Fused.Attention o -> attentionSupport(in);
+            case Fused.AttentionGrad o -> attentionSupport(in);
             case Layers o -> Support.NATIVE;
             case Adapters.Lora o ->
                 in[0].shape().dim(0) <= MatMuls.LORA_TABLE_MAX_ROWS ? Support.NATIVE : Support.EXPANDED;
@@ -105,7 +105,7 @@ public final class Dispatch {
         return taken ? Support.NATIVE : Support.NONE;
     }
 
-    private static Support head(Spec... in) {
+    private static Support attentionSupport(Spec... in) {
         return in[0].shape().dim(2) <= MAX_HEAD ? Support.NATIVE : Support.EXPANDED;
     }
 
@@ -169,7 +169,7 @@ public final class Dispatch {
     }
 
     /** Returns true if tensors of this spec are stored as weight tiles: they are packed after a write and unpacked for a read. */
-    public static boolean isTiled(Spec w) {
+    public static boolean hasWeightTiles(Spec w) {
         return w.dtype().isQuantized() && WeightTiles.supports(w);
     }
 

@@ -13,10 +13,12 @@ import java.util.Arrays;
 import java.util.List;
 
 /**
- * Launches of FlashAttention on tensor cores: tiles of queries for prefill (flash_attention.kernel), keys split over groups for decoding
- * (decode_attention.kernel), and the gradient (flash_attention_grad.kernel). All need one 16-bit type; head sizes are multiples of 16 for
- * tiles and gradient, and 128 for decoding. With wgmma, head sizes 64 and 128 have the kernels of flash_attention_sm90.kernel and
- * flash_attention_grad_sm90.kernel, with the same parameters and groups.
+ * Launches of FlashAttention on tensor cores: tiles of queries for prefill (flash_attention.kernel), keys split over groups for
+ * decoding (decode_attention.kernel), and the gradient (flash_attention_grad.kernel). All need one 16-bit type; head sizes are
+ * multiples of 16 (of 32 above 128) for tiles and gradient, and 128 for decoding. With wgmma, head sizes 64 and 128 have the kernels
+ * of flash_attention_sm90.kernel and flash_attention_grad_sm90.kernel, with the same parameters and groups. A single sequence
+ * decodes with AppendAttention, which also rotates and stores q, k and v (see {@link RopeStoreFusion}). Everything else runs
+ * attention.kernel, without tensor cores.
  */
 final class FlashAttention {
     /** As the kernels have them. */
@@ -25,8 +27,8 @@ final class FlashAttention {
     static final int QUERIES_PER_GROUP = 128;
     static final int KEYS_PER_STEP = 16;
 
-    /** Queries per sequence from which tiles are faster than split keys. */
-    private static final int TILED_MIN_QUERIES = 16;
+    /** Queries per sequence, averaged over the batch, from which tiles are faster than split keys. */
+    private static final int TILED_MIN_MEAN_QUERIES = 16;
 
     /** Keys that a group processes at once, one step per simdgroup. */
     private static final int KEYS_PER_GROUP_STEP = 8 * KEYS_PER_STEP;
@@ -62,7 +64,7 @@ final class FlashAttention {
         return type != DType.F32
                 && in[1].dtype() == type
                 && in[2].dtype() == type
-                && (isTiled(in)
+                && (usesQueryTiles(in)
                         ? isSupportedHead(in[0].shape().dim(2))
                         : in[0].shape().dim(2) == DECODE_D_HEAD && heads / kvHeads <= KEYS_PER_STEP);
     }
@@ -72,19 +74,20 @@ final class FlashAttention {
         return d <= Dispatch.MAX_HEAD && d % (d <= MAX_D_HEAD_IN_REGISTERS ? 16 : 32) == 0;
     }
 
-    private static boolean isTiled(Spec... in) {
+    private static boolean usesQueryTiles(Spec... in) {
         return in[0].shape().dim(0)
-                >= TILED_MIN_QUERIES * AttentionInputs.of(in).tables().shape().dim(0);
+                >= TILED_MIN_MEAN_QUERIES
+                        * AttentionInputs.of(in).tables().shape().dim(0);
     }
 
     /** Returns true if the wgmma kernels support these heads on this device. */
     private boolean usesWarpgroups(Tensor... in) {
-        return launcher.supportsWarpgroups() && (in[0].dim(2) == DECODE_D_HEAD || in[0].dim(2) == DECODE_D_HEAD / 2);
+        return launcher.supportsWarpgroups() && (in[0].dim(2) == 64 || in[0].dim(2) == 128);
     }
 
     /** Scratch memory for the partial results of split keys, at most. */
     static long workspace(Spec... in) {
-        return supports(in) && !isTiled(in)
+        return supports(in) && !usesQueryTiles(in)
                 ? in[0].shape().dim(0) * in[0].shape().dim(1) * MAX_SPLITS * (DECODE_D_HEAD + 2) * Float.BYTES
                 : 0;
     }
@@ -93,7 +96,7 @@ final class FlashAttention {
     void run(Fused.Attention op, Tensor[] in, Tensor[] out) {
         long tokens = in[0].dim(0);
         long sequences = AttentionInputs.of(in).tables().dim(0);
-        if (isTiled(specs(in))) {
+        if (usesQueryTiles(specs(in))) {
             Kernel kernel = usesWarpgroups(in) && op.scale() > 0 ? Kernel.FLASH_ATTENTION_SM90 : Kernel.FLASH_ATTENTION;
             KernelCall call = new KernelCall(launcher, kernel)
                     .define("D_HEAD", in[0].dim(2))
@@ -160,7 +163,10 @@ final class FlashAttention {
 
     /** Whether attention supports a single query, and can begin with its rotation. */
     boolean supportsAppend(Tensor... in) {
-        return in[0].dim(0) == 1 && AttentionInputs.of(in).tables().dim(0) == 1 && supports(in) && !isTiled(specs(in));
+        return in[0].dim(0) == 1
+                && AttentionInputs.of(in).tables().dim(0) == 1
+                && supports(in)
+                && !usesQueryTiles(specs(in));
     }
 
     /** Launches rope, KV store and attention of a single token, as matched by {@link RopeStoreFusion}. */

@@ -14,11 +14,11 @@ import java.util.List;
 
 /** Fuses the norm of a single row with the linear layer that follows: the groups of the product normalize the row redundantly. */
 final class NormMatMulFusion implements FusionPatterns.Pattern {
-    private final Gemv project;
+    private final Gemv gemv;
     private final Dispatch dispatch;
 
-    NormMatMulFusion(Gemv project, Dispatch dispatch) {
-        this.project = project;
+    NormMatMulFusion(Gemv gemv, Dispatch dispatch) {
+        this.gemv = gemv;
         this.dispatch = dispatch;
     }
 
@@ -80,7 +80,7 @@ final class NormMatMulFusion implements FusionPatterns.Pattern {
                 && dispatch(norm.in(), next.out())
                 && dispatch(norm.out(), next.out())
                 && dispatch(Arrays.copyOfRange(next.in(), 1, next.in().length), norm.out())
-                && project.supportsNorm(Norm.of(norm), linear(next), next.in(), next.out());
+                && gemv.supportsNorm(Norm.of(norm), linear(next), next.in(), next.out());
     }
 
     private static boolean isProduct(Op op) {
@@ -109,7 +109,7 @@ final class NormMatMulFusion implements FusionPatterns.Pattern {
             dispatch.launch(norm.op(), norm.in(), norm.out());
         } else {
             PendingOp product = ops.get(1);
-            project.runWithNorm(Norm.of(norm), linear(product), product.in(), product.out());
+            gemv.runWithNorm(Norm.of(norm), linear(product), product.in(), product.out());
         }
     }
 }

@@ -111,7 +111,7 @@ final class DryDevice implements Device, Launcher {
     @Override
     public void write(Tensor to, ByteBuffer from) {
         dispatch.flush();
-        if (Dispatch.isTiled(to.spec())) {
+        if (Dispatch.hasWeightTiles(to.spec())) {
             dispatch.pack(to);
         }
     }
@@ -120,7 +120,7 @@ final class DryDevice implements Device, Launcher {
     @Override
     public void read(Tensor from, ByteBuffer to) {
         dispatch.flush();
-        if (Dispatch.isTiled(from.spec())) {
+        if (Dispatch.hasWeightTiles(from.spec())) {
             Shape shape = Shape.of(from.dim(-2), from.dim(-1));
             for (long element = 0; element < from.shape().size(); element += shape.size()) {
                 Tensor matrix = from.view(element, shape);

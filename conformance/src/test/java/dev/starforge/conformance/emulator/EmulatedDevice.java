@@ -231,7 +231,7 @@ final class EmulatedDevice implements Device, Launcher {
             throw new ShapeException("write: " + source.byteSize() + " bytes to tensor " + to);
         }
         EmulatedMemory.segment(to).copyFrom(source);
-        if (Dispatch.isTiled(to.spec())) {
+        if (Dispatch.hasWeightTiles(to.spec())) {
             dispatch.pack(to);
         }
     }
@@ -243,7 +243,7 @@ final class EmulatedDevice implements Device, Launcher {
         if (target.byteSize() < from.bytes()) {
             throw new ShapeException("read: tensor " + from + " into " + target.byteSize() + " bytes");
         }
-        if (!Dispatch.isTiled(from.spec())) {
+        if (!Dispatch.hasWeightTiles(from.spec())) {
             target.copyFrom(EmulatedMemory.segment(from));
             return;
         }
