@@ -433,12 +433,12 @@ final class AdapterTableTest {
                     .isInstanceOfSatisfying(
                             AdapterException.class,
                             refusal -> assertThat(refusal.reason()).isEqualTo(Reason.NAME));
-            assertThatThrownBy(() -> served.table.unload("nobody"))
+            assertThatThrownBy(() -> served.table.unload("absent"))
                     .isInstanceOf(AdapterException.class)
                     .hasMessageContaining("[plain]");
             served.table.load("second", plain);
             served.table.load("third", plain);
-            refused(served, Reason.FULL, plain, "all 3 places", "[plain, second, third]");
+            refused(served, Reason.FULL, plain, "all 3 slots", "[plain, second, third]");
             assertThat(served.packed(index, ids)).isEqualTo(before);
         }
     }
