@@ -57,9 +57,7 @@ public final class Pool implements AutoCloseable {
     private final PoolConfig config;
     private final PoolDependencies parts;
     private final EventLog log;
-    private final HttpWorkerClient client;
     private final Supervisor supervisor;
-    private final Relay relay;
     private final WorkerStarter starter;
     private final WorkerRegistry registry;
     private final List<ApiRoute> routes;
@@ -84,7 +82,7 @@ public final class Pool implements AutoCloseable {
                 config.apiKeyFile().map(Path::toAbsolutePath),
                 keys.clients().stream().findFirst().orElse(""),
                 this::uri);
-        client = new HttpWorkerClient(HEALTH_TIMEOUT, timing.token());
+        HttpWorkerClient client = new HttpWorkerClient(HEALTH_TIMEOUT, timing.token());
         supervisor = new Supervisor(new SupervisorContext(
                 config.state(),
                 parts.launcher(),
@@ -111,7 +109,7 @@ public final class Pool implements AutoCloseable {
             all.addAll(
                     new PoolRoutes(config, supervisor, starter, routing, metrics, poolEvents, parts.clock()).routes());
             all.addAll(new WorkerRoutes(supervisor, starter, registry).routes());
-            relay = new Relay(starterOnDemand, routing, metrics);
+            Relay relay = new Relay(starterOnDemand, routing, metrics);
             all.addAll(relay.routes());
             all.addAll(PageRoutes.ofPool().routes());
             routes = List.copyOf(all);
@@ -119,7 +117,6 @@ public final class Pool implements AutoCloseable {
             Router router = new Router(routes, access, MAX_REQUESTS, log, this::id, Router.RejectionCounter.UNCOUNTED);
             server = HttpServer.start(address, router, LIMITS, parts.clock());
         } catch (IOException | InterruptedException | RuntimeException failure) {
-            client.close();
             supervisor.close();
             throw failure;
         }
@@ -293,8 +290,6 @@ public final class Pool implements AutoCloseable {
     public void close() {
         ticking = false;
         server.close();
-        relay.close();
-        client.close();
         try {
             supervisor.close();
         } catch (IOException failure) {

@@ -4,26 +4,16 @@ import dev.starforge.serve.pool.worker.WorkerClient;
 import dev.starforge.serve.pool.worker.WorkerHealth;
 import dev.starforge.text.json.Jackson;
 import java.io.IOException;
+import java.net.SocketTimeoutException;
 import java.net.URI;
-import java.net.http.HttpClient;
-import java.net.http.HttpRequest;
-import java.net.http.HttpRequest.BodyPublishers;
-import java.net.http.HttpResponse;
-import java.net.http.HttpResponse.BodyHandlers;
 import java.time.Duration;
 import java.util.List;
-import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ExecutionException;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.TimeoutException;
+import java.util.Map;
 import tools.jackson.core.JacksonException;
 import tools.jackson.databind.JsonNode;
 
 /** Calls workers over HTTP. */
-public final class HttpWorkerClient implements WorkerClient, AutoCloseable {
-    private static final int MAX_BODY = 1 << 20;
-
-    private final HttpClient client = WorkerRequest.client();
+public final class HttpWorkerClient implements WorkerClient {
     private final Duration timeout;
     private final Duration canaryTimeout;
 
@@ -34,7 +24,7 @@ public final class HttpWorkerClient implements WorkerClient, AutoCloseable {
     }
 
     @Override
-    public WorkerHealth health(URI worker) throws IOException, InterruptedException {
+    public WorkerHealth health(URI worker) throws IOException {
         try {
             JsonNode node = Jackson.JSON.readTree(send(worker, "GET", "/health", "", timeout));
             return new WorkerHealth(
@@ -56,41 +46,27 @@ public final class HttpWorkerClient implements WorkerClient, AutoCloseable {
     }
 
     @Override
-    public void canary(URI worker, String key) throws IOException, InterruptedException {
+    public void canary(URI worker, String key) throws IOException {
         send(worker, "GET", "/health/deep", key, canaryTimeout);
     }
 
     @Override
-    public void shutdown(URI worker, String key) throws IOException, InterruptedException {
+    public void shutdown(URI worker, String key) throws IOException {
         send(worker, "POST", "/shutdown", key, timeout);
     }
 
-    private byte[] send(URI worker, String method, String path, String key, Duration time)
-            throws IOException, InterruptedException {
-        HttpRequest.Builder builder =
-                HttpRequest.newBuilder(worker.resolve(path)).method(method, BodyPublishers.noBody());
-        if (!key.isEmpty()) {
-            builder.header("Authorization", "Bearer " + key);
-        }
-        CompletableFuture<HttpResponse<byte[]>> pending =
-                client.sendAsync(builder.build(), BodyHandlers.limiting(BodyHandlers.ofByteArray(), MAX_BODY));
-        try {
-            HttpResponse<byte[]> response = pending.get(time.toNanos(), TimeUnit.NANOSECONDS);
-            if (response.statusCode() / 100 != 2) {
-                throw new IOException(path + ": expected success from " + worker + ", got " + response.statusCode());
+    private static byte[] send(URI worker, String method, String path, String key, Duration time) throws IOException {
+        try (WorkerConnection connection = WorkerConnection.open(worker).withTimeout(time)) {
+            Map<String, String> headers = key.isEmpty() ? Map.of() : Map.of("Authorization", "Bearer " + key);
+            connection.send(method, path, headers, new byte[0]);
+            WorkerConnection.ResponseHead response = connection.readHead();
+            byte[] body = connection.readBody(response);
+            if (response.status() / 100 != 2) {
+                throw new IOException(path + ": expected success from " + worker + ", got " + response.status());
             }
-            return response.body();
-        } catch (TimeoutException e) {
+            return body;
+        } catch (SocketTimeoutException e) {
             throw new IOException(path + ": no response from " + worker + " within " + time.toMillis() + " ms", e);
-        } catch (ExecutionException e) {
-            throw new IOException(path + ": no response from " + worker + ": " + e.getCause(), e);
-        } finally {
-            pending.cancel(true);
         }
-    }
-
-    @Override
-    public void close() {
-        client.shutdownNow();
     }
 }

@@ -4,7 +4,6 @@ import dev.starforge.serve.api.Api;
 import dev.starforge.serve.api.ApiRoute;
 import dev.starforge.serve.api.Call;
 import dev.starforge.serve.api.Execution;
-import dev.starforge.serve.api.InvalidRequestException;
 import dev.starforge.serve.http.ResponseStream;
 import dev.starforge.serve.pool.route.RoutingKey;
 import dev.starforge.serve.pool.route.WorkerRouting;
@@ -13,11 +12,6 @@ import dev.starforge.serve.pool.supervise.WorkerLease;
 import dev.starforge.serve.pool.worker.PoolError;
 import dev.starforge.serve.pool.worker.PoolException;
 import java.io.IOException;
-import java.io.InputStream;
-import java.net.http.HttpClient;
-import java.net.http.HttpRequest;
-import java.net.http.HttpRequest.BodyPublishers;
-import java.net.http.HttpResponse;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Arrays;
@@ -35,7 +29,7 @@ import tools.jackson.databind.node.ObjectNode;
  * Relays requests to workers and streams the responses back, event by event. If a worker fails before the client has received a byte,
  * the request goes to another worker. After the first byte, the stream ends with a retriable error.
  */
-public final class Relay implements AutoCloseable {
+public final class Relay {
     /** The worker that responded. */
     public static final String WORKER = "X-Worker-ID";
 
@@ -44,7 +38,6 @@ public final class Relay implements AutoCloseable {
     private static final List<String> PATHS =
             List.of("/v1/completions", "/v1/chat/completions", "/v1/embeddings", "/infill", "/tokenize", "/detokenize");
 
-    private final HttpClient client = WorkerRequest.client();
     private final OnDemandStarter starter;
     private final WorkerRouting routing;
     private final RelayListener listener;
@@ -136,46 +129,45 @@ public final class Relay implements AutoCloseable {
     private Optional<RelayOutcome> attempt(Attempt attempt, BooleanSupplier hasOther) throws IOException {
         Call call = attempt.call;
         WorkerLease lease = attempt.lease;
-        try (WorkerRequest request = WorkerRequest.send(client, request(call, lease))) {
-            call.onDisconnect(request::close);
-            lease.onLost(request::close);
-            HttpResponse<InputStream> response;
+        WorkerConnection opened;
+        try {
+            opened = WorkerConnection.open(lease.uri());
+        } catch (IOException e) {
+            return lost(attempt, e);
+        }
+        try (WorkerConnection worker = opened) {
+            call.onDisconnect(worker::close);
+            lease.onLost(worker::close);
+            WorkerConnection.ResponseHead response;
             byte[] body = {};
             try {
-                response = request.response();
-                if (!WorkerRequest.isEventStream(response)) {
-                    body = WorkerRequest.body(response);
+                worker.send(call.head().method(), target(call), headers(call, lease), call.body());
+                response = worker.readHead();
+                if (!response.isEventStream()) {
+                    body = worker.readBody(response);
                 }
             } catch (IOException e) {
                 return lost(attempt, e);
             }
-            if (response.statusCode() == 503 && hasOther.getAsBoolean()) {
+            if (response.status() == 503 && hasOther.getAsBoolean()) {
                 lease.reportFailure();
                 return Optional.empty();
             }
             listener.firstByte(Duration.ofNanos(System.nanoTime() - attempt.arrived));
-            WorkerRequest.header(response, "retry-after").ifPresent(value -> call.header("Retry-After", value));
+            response.header("retry-after").ifPresent(value -> call.header("Retry-After", value));
             call.header(WORKER, lease.workerId());
-            if (WorkerRequest.isEventStream(response)) {
-                return Optional.of(stream(attempt, new EventReader(response.body())));
+            if (response.isEventStream()) {
+                return Optional.of(stream(attempt, worker));
             }
             lease.close(); // before the response, after which the client may send the next request
-            call.respond(response.statusCode(), WorkerRequest.contentType(response), body);
-            return Optional.of(response.statusCode() < 400 ? RelayOutcome.OK : RelayOutcome.REFUSED);
+            call.respond(response.status(), response.contentType(), body);
+            return Optional.of(response.status() < 400 ? RelayOutcome.OK : RelayOutcome.REFUSED);
         }
     }
 
-    private static HttpRequest request(Call call, WorkerLease lease) {
+    private static String target(Call call) {
         String query = call.head().query();
-        String target = call.head().path() + (query.isEmpty() ? "" : "?" + query);
-        try {
-            HttpRequest.Builder builder = HttpRequest.newBuilder(lease.uri().resolve(target))
-                    .method(call.head().method(), BodyPublishers.ofByteArray(call.body()));
-            headers(call, lease).forEach(builder::header);
-            return builder.build();
-        } catch (IllegalArgumentException e) {
-            throw InvalidRequestException.of("request", "a query and headers that HTTP allows");
-        }
+        return call.head().path() + (query.isEmpty() ? "" : "?" + query);
     }
 
     private static Optional<RelayOutcome> lost(Attempt attempt, IOException cause) throws IOException {
@@ -204,14 +196,14 @@ public final class Relay implements AutoCloseable {
         return headers;
     }
 
-    private static RelayOutcome stream(Attempt attempt, EventReader events) throws IOException {
+    private static RelayOutcome stream(Attempt attempt, WorkerConnection worker) throws IOException {
         WorkerLease lease = attempt.lease;
         ResponseStream client = attempt.call.eventStream();
         boolean done = false;
         while (true) {
             Optional<byte[]> event;
             try {
-                event = events.next();
+                event = worker.readChunk();
             } catch (IOException e) {
                 boolean disconnected = attempt.disconnected.get();
                 if (!done && !disconnected) {
@@ -247,11 +239,5 @@ public final class Relay implements AutoCloseable {
         PoolException failure = new PoolException(
                 PoolError.WORKER_LOST, true, lease.workerId() + ": failed during its response; retry the request");
         return ("data: " + body(failure) + "\n\n").getBytes(StandardCharsets.UTF_8);
-    }
-
-    /** Cancels all requests to workers. */
-    @Override
-    public void close() {
-        client.shutdownNow();
     }
 }

@@ -3,7 +3,6 @@ package dev.starforge.serve.pool.proxy;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import java.io.ByteArrayInputStream;
 import java.io.EOFException;
 import java.io.IOException;
 import java.io.InputStream;
@@ -11,16 +10,14 @@ import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
 import java.net.URI;
-import java.net.http.HttpClient;
-import java.net.http.HttpRequest;
-import java.net.http.HttpRequest.BodyPublishers;
 import java.nio.charset.StandardCharsets;
+import java.util.Map;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 
-class WorkerRequestTest {
+class WorkerConnectionTest {
     private static final String ANSWER = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
     private static final String STREAM = "HTTP/1.1 200 OK\r\n"
             + "Content-Type: text/event-stream\r\n"
@@ -77,10 +74,8 @@ class WorkerRequestTest {
             return c >= 0;
         }
 
-        HttpRequest request() {
-            return HttpRequest.newBuilder(URI.create("http://127.0.0.1:" + listener.getLocalPort() + "/v1/completions"))
-                    .POST(BodyPublishers.ofString("{}"))
-                    .build();
+        WorkerConnection connection() throws IOException {
+            return WorkerConnection.open(URI.create("http://127.0.0.1:" + listener.getLocalPort()));
         }
 
         @Override
@@ -89,67 +84,49 @@ class WorkerRequestTest {
         }
     }
 
-    /** The second request uses the kept-alive connection, where clients that retry would send it again. */
+    private static void post(WorkerConnection connection) throws IOException {
+        connection.send("POST", "/v1/completions", Map.of(), "{}".getBytes(StandardCharsets.US_ASCII));
+    }
+
     @Test
-    void aPostIsNotSentAgainWhenAKeptAliveConnectionCloses() throws Exception {
+    void aBodyIsReadWholeAndTheRequestIsSentOnce() throws Exception {
         try (ClosingServer server = new ClosingServer(1, ANSWER);
-                HttpClient client = WorkerRequest.client()) {
-            try (WorkerRequest request = WorkerRequest.send(client, server.request())) {
-                assertThat(WorkerRequest.body(request.response())).asString().isEqualTo("ok");
-            }
-            try (WorkerRequest request = WorkerRequest.send(client, server.request())) {
-                assertThatThrownBy(request::response).isInstanceOf(IOException.class);
+                WorkerConnection connection = server.connection()) {
+            post(connection);
+            assertThat(connection.readBody(connection.readHead())).asString().isEqualTo("ok");
+            try (WorkerConnection next = server.connection()) {
+                post(next);
+                assertThatThrownBy(next::readHead).isInstanceOf(EOFException.class);
             }
             assertThat(server.requests).hasValue(2);
         }
     }
 
     @Test
-    void closingARequestBeforeItsResponseClosesTheConnection() throws Exception {
-        try (ClosingServer server = new ClosingServer(1, "");
-                HttpClient client = WorkerRequest.client()) {
-            WorkerRequest request = WorkerRequest.send(client, server.request());
+    void closingBeforeTheResponseClosesTheConnection() throws Exception {
+        try (ClosingServer server = new ClosingServer(1, "")) {
+            WorkerConnection connection = server.connection();
+            post(connection);
             while (server.requests.get() == 0) {
                 Thread.onSpinWait();
             }
-            request.close();
+            connection.close();
             assertThat(server.disconnected.await(10, TimeUnit.SECONDS)).isTrue();
-            assertThatThrownBy(request::response).isInstanceOf(IOException.class);
+            assertThatThrownBy(connection::readHead).isInstanceOf(IOException.class);
         }
     }
 
     @Test
-    void closingARequestWithinItsStreamClosesTheConnectionAndEndsTheReader() throws Exception {
-        try (ClosingServer server = new ClosingServer(1, STREAM);
-                HttpClient client = WorkerRequest.client()) {
-            WorkerRequest request = WorkerRequest.send(client, server.request());
-            EventReader events = new EventReader(request.response().body());
-            Thread closer = Thread.ofVirtual().start(request::close);
-            assertThatThrownBy(events::next).isInstanceOf(IOException.class);
+    void closingWithinAStreamClosesTheConnectionAndEndsTheReader() throws Exception {
+        try (ClosingServer server = new ClosingServer(1, STREAM)) {
+            WorkerConnection connection = server.connection();
+            post(connection);
+            assertThat(connection.readHead().isEventStream()).isTrue();
+            assertThat(connection.readChunk().orElseThrow()).asString().isEqualTo("data: 1\n");
+            Thread closer = Thread.ofVirtual().start(connection::close);
+            assertThatThrownBy(connection::readChunk).isInstanceOf(IOException.class);
             closer.join();
             assertThat(server.disconnected.await(10, TimeUnit.SECONDS)).isTrue();
         }
-    }
-
-    @Test
-    void aStreamIsSplitIntoWholeEvents() throws IOException {
-        byte[] bytes = "data: 1\n\ndata: 2\nid: 3\n\n".getBytes(StandardCharsets.US_ASCII);
-        EventReader events = new EventReader(new ByteArrayInputStream(bytes));
-        assertThat(events.next().orElseThrow()).asString().isEqualTo("data: 1\n\n");
-        assertThat(events.next().orElseThrow()).asString().isEqualTo("data: 2\nid: 3\n\n");
-        assertThat(events.next()).isEmpty();
-    }
-
-    @Test
-    void anEventLongerThanTheBufferIsReadWhole() throws IOException {
-        String event = "data: " + "x".repeat(100_000) + "\n\n";
-        EventReader events = new EventReader(new ByteArrayInputStream(event.getBytes(StandardCharsets.US_ASCII)));
-        assertThat(events.next().orElseThrow()).asString().isEqualTo(event);
-    }
-
-    @Test
-    void aStreamThatEndsWithinAnEventFails() {
-        EventReader events = new EventReader(new ByteArrayInputStream("data: 1\n".getBytes(StandardCharsets.US_ASCII)));
-        assertThatThrownBy(events::next).isInstanceOf(EOFException.class);
     }
 }
