@@ -314,16 +314,22 @@ final class SampleTest {
                             op.outputs(Arrays.stream(in).map(Tensor::spec).toArray(Spec[]::new)))
                     .map(scope::allocate)
                     .toArray(Tensor[]::new);
-            for (int i = 0; i < 1500; i++) {
-                device.run(op, in, out);
+            // vectors are objects until C2 has compiled the kernel, which a busy machine delays
+            long least = Long.MAX_VALUE;
+            for (int round = 0; round < 100 && least >= most; round++) {
+                least = Math.min(least, bytesPerRun(() -> device.run(op, in, out)));
             }
-            ThreadMXBean threads = (ThreadMXBean) ManagementFactory.getThreadMXBean();
-            long before = threads.getTotalThreadAllocatedBytes();
-            for (int i = 0; i < 100; i++) {
-                device.run(op, in, out);
-            }
-            assertThat((threads.getTotalThreadAllocatedBytes() - before) / 100).isLessThan(most);
+            assertThat(least).isLessThan(most);
         }
+    }
+
+    private static long bytesPerRun(Runnable run) {
+        ThreadMXBean threads = (ThreadMXBean) ManagementFactory.getThreadMXBean();
+        long before = threads.getTotalThreadAllocatedBytes();
+        for (int i = 0; i < 100; i++) {
+            run.run();
+        }
+        return (threads.getTotalThreadAllocatedBytes() - before) / 100;
     }
 
     private static boolean contains(int[] ids, int id) {
