@@ -78,7 +78,7 @@ final class AppendAttentionTest {
             device.run(new Plain.Store(), new Tensor[] {keys, rows, yk}, new Tensor[0]);
             device.run(new Plain.Store(), new Tensor[] {values, rows, v}, new Tensor[0]);
             if (apart) {
-                OpRunner.download(device, yq); // whoever looks has everything before it done
+                OpRunner.download(device, yq); // reading a result waits for everything before it
             }
             device.run(
                     new Fused.Attention(0.09f, window, BLOCK),

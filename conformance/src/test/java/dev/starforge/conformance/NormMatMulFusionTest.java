@@ -70,7 +70,7 @@ final class NormMatMulFusionTest {
             }
             device.run(norm, in, normed);
             if (apart) {
-                OpRunner.download(device, normed[0]); // whoever looks has everything before it done
+                OpRunner.download(device, normed[0]); // reading a result waits for everything before it
             }
             device.run(product, factors, y);
             return Stream.of(normed, y)
