@@ -2,6 +2,7 @@ package dev.starforge.bench;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.starforge.bench.process.Programs;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;

@@ -36,7 +36,8 @@ public sealed interface Quantization {
             case "nf4-double" -> new Nf4(true);
             default ->
                 throw new ShapeException(
-                        "quantization: expected none, nf4, nf4-double or int8 with a group, got " + text);
+                        "quantization: expected none, nf4, nf4-double or int8-N (N weights per scale, such as int8-128), got "
+                                + text);
         };
     }
 

@@ -1,6 +1,6 @@
 package dev.starforge.bench.dataset;
 
-import dev.starforge.bench.Programs;
+import dev.starforge.bench.process.Programs;
 import dev.starforge.data.dataset.HistoryCheck;
 import java.io.BufferedReader;
 import java.io.IOException;

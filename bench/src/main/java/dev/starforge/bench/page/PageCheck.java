@@ -1,6 +1,6 @@
 package dev.starforge.bench.page;
 
-import dev.starforge.bench.Programs;
+import dev.starforge.bench.process.Programs;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;

@@ -1,6 +1,6 @@
 package dev.starforge.bench.serve;
 
-import dev.starforge.bench.Programs;
+import dev.starforge.bench.process.Programs;
 import dev.starforge.serve.RawClient;
 import dev.starforge.serve.log.EventLog;
 import dev.starforge.serve.pool.Pool;

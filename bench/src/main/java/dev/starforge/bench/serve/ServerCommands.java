@@ -1,6 +1,6 @@
 package dev.starforge.bench.serve;
 
-import dev.starforge.bench.Programs;
+import dev.starforge.bench.process.Programs;
 import java.net.URI;
 import java.nio.file.Path;
 import java.time.Duration;

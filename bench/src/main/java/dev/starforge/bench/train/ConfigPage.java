@@ -1,6 +1,6 @@
 package dev.starforge.bench.train;
 
-import dev.starforge.bench.Programs;
+import dev.starforge.bench.process.Programs;
 import dev.starforge.train.config.RunConfig;
 import java.io.IOException;
 import java.nio.file.Files;

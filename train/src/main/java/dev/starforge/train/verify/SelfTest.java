@@ -29,12 +29,12 @@ public record SelfTest(Path golden, String model, Device device, Device referenc
     public record Check(String name, boolean pass, String detail) {}
 
     /** Runs all checks and reports each result. Returns true if all passed. */
-    public boolean run(Consumer<Check> told) throws IOException {
+    public boolean run(Consumer<Check> onCheck) throws IOException {
         GoldenFolder folder = new GoldenFolder(golden, device, Precision.FLOAT32, Fallback.QUIET);
         boolean[] pass = {true};
         Consumer<Check> noted = check -> {
             pass[0] &= check.pass();
-            told.accept(check);
+            onCheck.accept(check);
         };
         ObjectNode report =
                 folder.model(model, GoldenTolerances.of(device, Precision.FLOAT32), REPLAYS, Optional.empty());
@@ -60,7 +60,7 @@ public record SelfTest(Path golden, String model, Device device, Device referenc
                 report.path("logits_range").doubleValue());
     }
 
-    private void operations(Consumer<Check> told) {
+    private void operations(Consumer<Check> onCheck) {
         ComparedDevice compared = new ComparedDevice(device, reference);
         GoldenFolder folder = new GoldenFolder(golden, compared, Precision.FLOAT32, Fallback.QUIET);
         folder.model(model, GoldenTolerances.of(device, Precision.FLOAT32), 0, Optional.empty());
@@ -71,7 +71,7 @@ public record SelfTest(Path golden, String model, Device device, Device referenc
                 .toList();
         double worst =
                 errors.values().stream().mapToDouble(Double::doubleValue).max().orElse(Double.NaN);
-        told.accept(new Check(
+        onCheck.accept(new Check(
                 "operations",
                 !errors.isEmpty() && wrong.isEmpty(),
                 wrong.isEmpty()

@@ -1,4 +1,4 @@
-package dev.starforge.bench;
+package dev.starforge.bench.process;
 
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
