@@ -228,8 +228,8 @@ public final class Attention extends AttentionLayout {
                 onlineSoftmax(in.positions(), c, t, next, s, y);
                 if (!c.f16 || !addValuesF16(in.v(), in.tables(), c, kv, t, next, s, y)) {
                     loadTile(in, true, c, kv, t, next, s, c.v + start * width);
-                    HeadTile.addWeightedValues(
-                            s, c.scores, c.v, width, start, start + next - t, c.rows, c.factors, y, width + 2);
+                    HeadTile.ValueTile values = new HeadTile.ValueTile(c.v, width, start, start + next - t);
+                    HeadTile.addWeightedValues(s, c.scores, values, c.rows, c.factors, y, width + 2);
                 }
             }
         }

@@ -332,24 +332,29 @@ public final class HeadTile {
         return e0 + e2 + (e1 + e3);
     }
 
-    /** y[r] = y[r] * factors[r] + the chain over keys from..to-1 of weights[r][key] * v[key]. */
-    static void addWeightedValues(
-            float[] s, int weights, int v, int width, int from, int to, int rows, int factors, int y, int step) {
+    /** A tile of V in the scratch: keys {@code from} to {@code to - 1} of [key][width] at {@code at}. */
+    record ValueTile(int at, int width, int from, int to) {}
+
+    /** y[r] = y[r] * factors[r] + the chain over the keys of the tile of weights[r][key] * v[key]. */
+    static void addWeightedValues(float[] s, int weights, ValueTile v, int rows, int factors, int y, int step) {
         int r = 0;
         for (; r + ROWS <= rows; r += ROWS) {
-            for (int i = 0; i < width; i += 2 * W) {
-                fourSums(s, weights + r * KEYS, v + i, width, from, to, factors + r, y + r * step + i, step);
+            for (int i = 0; i < v.width; i += 2 * W) {
+                fourSums(s, weights + r * KEYS, v, i, factors + r, y + r * step + i, step);
             }
         }
         for (; r < rows; r++) {
-            for (int i = 0; i < width; i += W) {
-                oneSum(s, weights + r * KEYS, v + i, width, from, to, s[factors + r], y + r * step + i);
+            for (int i = 0; i < v.width; i += W) {
+                oneSum(s, weights + r * KEYS, v, i, s[factors + r], y + r * step + i);
             }
         }
     }
 
     /** Two vectors of the sums of four rows. */
-    private static void fourSums(float[] s, int w, int v, int width, int from, int to, int factors, int y, int step) {
+    private static void fourSums(float[] s, int w, ValueTile tile, int column, int factors, int y, int step) {
+        int v = tile.at + column;
+        int width = tile.width;
+        int to = tile.to;
         FloatVector a0 = FloatVector.zero(SPECIES);
         FloatVector a1 = a0;
         FloatVector a2 = a0;
@@ -358,7 +363,7 @@ public final class HeadTile {
         FloatVector b1 = a0;
         FloatVector b2 = a0;
         FloatVector b3 = a0;
-        for (int key = from; key < to; key++) {
+        for (int key = tile.from; key < to; key++) {
             FloatVector a = FloatVector.fromArray(SPECIES, s, v + key * width);
             FloatVector b = FloatVector.fromArray(SPECIES, s, v + key * width + W);
             FloatVector x = FloatVector.broadcast(SPECIES, s[w + key]);
@@ -391,11 +396,12 @@ public final class HeadTile {
         FloatVector.fromArray(SPECIES, s, next + W).fma(f, b3).intoArray(s, next + W);
     }
 
-    private static void oneSum(float[] s, int w, int v, int width, int from, int to, float factor, int y) {
+    private static void oneSum(float[] s, int w, ValueTile tile, int column, float factor, int y) {
         FloatVector sum = FloatVector.zero(SPECIES);
-        for (int key = from; key < to; key++) {
+        int to = tile.to;
+        for (int key = tile.from; key < to; key++) {
             FloatVector x = FloatVector.broadcast(SPECIES, s[w + key]);
-            sum = x.fma(FloatVector.fromArray(SPECIES, s, v + key * width), sum);
+            sum = x.fma(FloatVector.fromArray(SPECIES, s, tile.at + column + key * tile.width), sum);
         }
         FloatVector.fromArray(SPECIES, s, y)
                 .fma(FloatVector.broadcast(SPECIES, factor), sum)

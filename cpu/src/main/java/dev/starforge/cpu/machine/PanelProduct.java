@@ -19,35 +19,30 @@ public final class PanelProduct {
         this.width = width;
     }
 
+    /** A position in a segment, in bytes. */
+    public record At(MemorySegment segment, long offset) {}
+
     /**
-     * Computes y[token][32] for {@code blocks} blocks of a panel at {@code wAt}.
+     * Computes y[token][32] for {@code blocks} blocks of a panel.
      *
      * @param x tiles of tokens, group by group: quantized values of each token, their scales, their biases or sums
      * @param yStep bytes from a token's y to the next one's
      * @param scales decoded scales of planar types, 32 per block; otherwise {@link PanelFormat#SCALES} bytes of scratch
      */
-    public void run(
-            MemorySegment w,
-            long wAt,
-            MemorySegment x,
-            long xAt,
-            MemorySegment y,
-            long yAt,
-            long yStep,
-            int blocks,
-            MemorySegment scales,
-            long scalesAt) {
-        long weights = MachineCode.address(w, wAt, (long) blocks * format.bytes());
-        long activations =
-                MachineCode.address(x, xAt, (long) blocks * format.groups() * tokens * format.activationBytes());
-        long to = MachineCode.address(y, yAt, (tokens - 1) * yStep + ROW_BYTES);
-        long scaleBytes = format.planar() ? (long) blocks * ROW_BYTES : PanelFormat.SCALES;
-        long decoded = MachineCode.address(scales, scalesAt, scaleBytes);
+    public void run(At w, At x, At y, long yStep, int blocks, At scales) {
+        long weights = address(w, (long) blocks * format.bytes());
+        long activations = address(x, (long) blocks * format.groups() * tokens * format.activationBytes());
+        long to = address(y, (tokens - 1) * yStep + ROW_BYTES);
+        long decoded = address(scales, format.planar() ? (long) blocks * ROW_BYTES : PanelFormat.SCALES);
         if (blocks <= 0 || yStep < ROW_BYTES) {
             throw new IllegalArgumentException("machine code: " + blocks + " blocks, tokens " + yStep + " bytes apart");
         }
         for (int lanes = 0; lanes < Panels.ROWS * Short.BYTES; lanes += width.bytes) {
             kernel.call(weights + lanes, activations, to + lanes, blocks, decoded + lanes, yStep);
         }
+    }
+
+    private static long address(At at, long bytes) {
+        return MachineCode.address(at.segment, at.offset, bytes);
     }
 }

@@ -12,6 +12,7 @@ import dev.starforge.cpu.core.Workers;
 import dev.starforge.cpu.machine.MachineCode;
 import dev.starforge.cpu.machine.PanelFormat;
 import dev.starforge.cpu.machine.PanelProduct;
+import dev.starforge.cpu.machine.PanelProduct.At;
 import dev.starforge.tensor.DType;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -103,16 +104,15 @@ final class MachineMatMul implements Product {
                     : 1;
             workers.run(Workers.count(whole, band), (chunk, s, own) -> {
                 for (long panel = chunk * band; panel < Math.min(whole, (chunk + 1) * band); panel++) {
-                    multiply(workers, tiles, weight, panel, ROWS, y, to + panel * ROWS, s, own);
+                    multiply(workers, tiles, weight, panel, new Output(y, to + panel * ROWS, ROWS), s, own);
                 }
             });
             if (left > 0) {
                 try (Arena arena = Arena.ofShared()) {
                     PanelWeight rest =
                             weight.rest(arena.allocate(Panels.of(type).at(k), 64));
-                    workers.run(
-                            1,
-                            (chunk, s, own) -> multiply(workers, tiles, rest, 0, left, y, to + whole * ROWS, s, own));
+                    Output output = new Output(y, to + whole * ROWS, left);
+                    workers.run(1, (chunk, s, own) -> multiply(workers, tiles, rest, 0, output, s, own));
                 }
             }
         }
@@ -193,22 +193,17 @@ final class MachineMatMul implements Product {
         }
     }
 
-    /** Multiplies all tiles with one panel, of which {@code rows} rows are stored. */
+    /** The columns of y that a panel computes: {@code rows}, of which the first token's begin at element {@code at}. */
+    private record Output(View view, long at, int rows) {}
+
+    /** Multiplies all tiles with one panel. */
     private void multiply(
-            Workers workers,
-            PackedTiles tiles,
-            PanelWeight w,
-            long panel,
-            int rows,
-            View out,
-            long to,
-            float[] s,
-            int own) {
+            Workers workers, PackedTiles tiles, PanelWeight w, long panel, Output out, float[] s, int own) {
         MemorySegment x = workers.bytes();
         long scalesAt = workers.ownBytes(own);
-        boolean direct = out.dtype == DType.F32 && rows == ROWS;
-        MemorySegment y = direct ? out.segment : x;
-        long yAt = direct ? Float.BYTES * to : scalesAt + (long) Float.BYTES * scales;
+        boolean direct = out.view.dtype == DType.F32 && out.rows == ROWS;
+        MemorySegment y = direct ? out.view.segment : x;
+        long yAt = direct ? Float.BYTES * out.at : scalesAt + (long) Float.BYTES * scales;
         long yStep = direct ? Float.BYTES * n : ROW_BYTES;
         int stretch = tiles.count() == 1 ? k : K_BLOCK;
         for (int k0 = 0; k0 < k; k0 += stretch) {
@@ -223,22 +218,18 @@ final class MachineMatMul implements Product {
                         (long) first * tokenBytes + (long) k0 / GROUP * tiles.tokens(index) * format.activationBytes();
                 tiles.product(index, k0 == 0)
                         .run(
-                                w.segment(),
-                                w.at(panel, k0),
-                                x,
-                                xAt,
-                                y,
-                                yAt + first * yStep,
+                                new At(w.segment(), w.at(panel, k0)),
+                                new At(x, xAt),
+                                new At(y, yAt + first * yStep),
                                 yStep,
                                 depth / format.elements(),
-                                x,
-                                scalesAt);
+                                new At(x, scalesAt));
             }
         }
         if (!direct) {
             for (int t = 0; t < tiles.tokens; t++) {
-                MemorySegment.copy(y, FLOAT, yAt + t * yStep, s, own, rows);
-                out.store(to + t * n, rows, s, own);
+                MemorySegment.copy(y, FLOAT, yAt + t * yStep, s, own, out.rows);
+                out.view.store(out.at + t * n, out.rows, s, own);
             }
         }
     }

@@ -133,7 +133,8 @@ final class MatMul implements Product {
             }
             workers.run(
                     Workers.count(nu, ROWS),
-                    (chunk, s, at) -> tile(u, fromU, c, fromC, chunk * ROWS, lane0, panels, s, at));
+                    (chunk, s, at) ->
+                            tile(new Matrix(u, fromU), new Matrix(c, fromC), chunk * ROWS, lane0, panels, s, at));
         }
     }
 
@@ -212,7 +213,7 @@ final class MatMul implements Product {
         if (weight.low < Byte.SIZE) {
             QuantizedValues.unpack(weight, v.segment, block, lanes, s, codes);
         }
-        matrix.weights(panel, (int) lane0, lanes, s, codes, scales, shifts, at);
+        matrix.weights(panel, (int) lane0, lanes, s, new QuantizedValues.UnpackedPanel(codes, scales, shifts), at);
         for (int row = 0; row < rows; row++) {
             turn(s, at + row, Panels.ROWS, row0 + row, panels);
         }
@@ -233,15 +234,18 @@ final class MatMul implements Product {
         }
     }
 
+    /** The matrix that begins at an element of a view. */
+    private record Matrix(View view, long from) {}
+
     /** All lanes of the panels for up to {@link #ROWS} rows of u: first summed as [panel][row][lane], then stored. */
-    private void tile(View u, long fromU, View c, long fromC, long row0, long lane0, int panels, float[] s, int at) {
+    private void tile(Matrix u, Matrix c, long row0, long lane0, int panels, float[] s, int at) {
         int rows = (int) Math.min(ROWS, nu - row0);
         int sums = at + ROWS * STRIDE;
         int strip = sums + ROWS * lanes();
         Arrays.fill(s, sums, sums + panels * ROWS * PANEL, 0);
         for (long k0 = 0; k0 < k; k0 += depth) {
             int block = (int) Math.min(depth, k - k0);
-            fetch(u, fromU, row0, rows, k0, block, s, at, strip);
+            fetch(u, row0, rows, k0, block, s, at, strip);
             for (int panel = 0; panel < panels; panel++) {
                 int v = (int) k0 * panels * PANEL + panel * block * PANEL;
                 int to = sums + panel * ROWS * PANEL;
@@ -262,7 +266,7 @@ final class MatMul implements Product {
                 for (int row = 0; row < rows; row++) {
                     s[strip + row] = s[from + row * PANEL];
                 }
-                c.store(fromC + (lane0 + lane) * nu + row0, rows, s, strip);
+                c.view.store(c.from + (lane0 + lane) * nu + row0, rows, s, strip);
             }
             return;
         }
@@ -270,20 +274,20 @@ final class MatMul implements Product {
             for (int panel = 0; panel < panels; panel++) {
                 System.arraycopy(s, sums + (panel * ROWS + row) * PANEL, s, strip + panel * PANEL, PANEL);
             }
-            c.store(fromC + (row0 + row) * nv + lane0, lanes, s, strip);
+            c.view.store(c.from + (row0 + row) * nv + lane0, lanes, s, strip);
         }
     }
 
     /** Rows of u, a block long, at a distance of {@link #STRIDE}. */
-    private void fetch(View u, long from, long row0, int rows, long k0, int block, float[] s, int at, int strip) {
+    private void fetch(Matrix u, long row0, int rows, long k0, int block, float[] s, int at, int strip) {
         if (uAlongK) {
             for (int row = 0; row < rows; row++) {
-                along(u, from + ((row0 + row) * k + k0) * each, block, s, at + row * STRIDE);
+                along(u.view, u.from + ((row0 + row) * k + k0) * each, block, s, at + row * STRIDE);
             }
             return;
         }
         for (int j = 0; j < block; j++) {
-            across(u, from + (k0 + j) * each * nu + row0, nu, rows, s, strip);
+            across(u.view, u.from + (k0 + j) * each * nu + row0, nu, rows, s, strip);
             for (int row = 0; row < rows; row++) {
                 s[at + row * STRIDE + j] = s[strip + row];
             }

@@ -271,16 +271,17 @@ final class PanelMatMul implements Product {
         QuantizedTile.UnpackedPanels unpacked = new QuantizedTile.UnpackedPanels(codes, codes, d, d + scales, 0);
         Arrays.fill(s, y, y + 2 * ROWS * tokens, 0);
         for (int k0 = 0; k0 < k && bytes(); k0 += GEMV_K_BLOCK) {
-            long from = a + panels.at(k0);
             int stretch = Math.min(GEMV_K_BLOCK, k - k0);
-            long end = from + panels.at(stretch);
-            int group = type.isPlanar() ? QuantizedValues.group(type) : 0;
-            if (group > 0) {
+            PanelTile.BytePanels bytes =
+                    new PanelTile.BytePanels(w, a + panels.at(k0), a + panels.at(k0 + stretch), b - a);
+            PanelTile.GroupScales groups =
+                    new PanelTile.GroupScales(type.isPlanar() ? QuantizedValues.group(type) : 0, d, d2 - d);
+            if (type.isPlanar()) {
                 scales(weight, panel, k0, stretch, s, d);
                 scales(weight, panel2, k0, stretch, s, d2);
             }
             for (int t = 0; t < tokens; t++) {
-                PanelTile.bytes(w, from, b - a, end, K_BLOCK, s, t * k + k0, group, d, d2 - d, y + 2 * ROWS * t);
+                PanelTile.bytes(bytes, groups, K_BLOCK, s, t * k + k0, y + 2 * ROWS * t);
             }
         }
         for (int k0 = 0; k0 < k && !bytes(); k0 += K_BLOCK) {
@@ -321,7 +322,7 @@ final class PanelMatMul implements Product {
         int weights = codes + K_BLOCK * SLOTS;
         unpack(w.segment(), w.at(panel, k0), depth, s, codes);
         if (exact) {
-            w.weights(panel, k0, depth, s, codes, unpacked.scales(), unpacked.shifts(), weights);
+            w.weights(panel, k0, depth, s, unpacked.first(), weights);
         }
         for (int t = 0; t < tokens; t++) {
             int yt = y + 2 * ROWS * t;
@@ -361,7 +362,7 @@ final class PanelMatMul implements Product {
                 scales(weight, panel + i, k0, depth, s, d);
                 unpack(w, from, depth, s, codes);
                 if (exact) {
-                    weight.weights(panel + i, k0, depth, s, codes, d, d + scales, codes2);
+                    weight.weights(panel + i, k0, depth, s, unpacked.first(), codes2);
                     for (int t = 0; t < tokens; t += tile) {
                         PanelTile.tile(s, (first + t) * k + k0 * tile, codes2, depth, yi + t * ROWS);
                     }

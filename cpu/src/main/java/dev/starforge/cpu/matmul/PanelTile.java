@@ -155,21 +155,28 @@ final class PanelTile {
     }
 
     /**
-     * One token with two panels of signed bytes where they lie, a chain to each {@code depth} elements. Scales lie before each 32
-     * of them, as in Q8_0; or {@code group} elements share one, of {@code d} for one panel and so much further for the next.
+     * A stretch of two panels of signed bytes in memory.
+     *
+     * @param end of the first panel's stretch
+     * @param next from one panel to the other
      */
-    static void bytes(
-            MemorySegment w,
-            long from,
-            long off,
-            long end,
-            int depth,
-            float[] s,
-            int x,
-            int group,
-            int d,
-            int next,
-            int y) {
+    record BytePanels(MemorySegment segment, long from, long end, long next) {}
+
+    /**
+     * Decoded scales in the scratch.
+     *
+     * @param group elements that share a scale; 0 if the scales are in the panel before each 32 elements, as in Q8_0
+     * @param next from the scales of one panel to those of the other
+     */
+    record GroupScales(int group, int at, int next) {}
+
+    /** Multiplies one token with two panels of signed bytes in place, with a chain of sums for every {@code depth} elements. */
+    static void bytes(BytePanels panels, GroupScales scales, int depth, float[] s, int x, int y) {
+        MemorySegment w = panels.segment;
+        long off = panels.next;
+        long end = panels.end;
+        int group = scales.group;
+        int next = scales.next;
         for (int part = 0; part < HALF; part += W) {
             int to = y + part;
             FloatVector f0 = FloatVector.fromArray(FLOATS, s, to);
@@ -181,7 +188,7 @@ final class PanelTile {
             FloatVector b0 = a0;
             FloatVector b1 = a0;
             int q = x;
-            for (long p = from + 4 * part; p < end; ) {
+            for (long p = panels.from + 4 * part; p < end; ) {
                 FloatVector d0;
                 FloatVector d1;
                 FloatVector e0;
@@ -199,7 +206,7 @@ final class PanelTile {
                     e0 = low2.reinterpretAsFloats().mul(QuantizedValues.TWO_TO_112);
                     e1 = high2.reinterpretAsFloats().mul(QuantizedValues.TWO_TO_112);
                 } else {
-                    int scale = d + (q - x) / group * ROWS + part;
+                    int scale = scales.at + (q - x) / group * ROWS + part;
                     d0 = FloatVector.fromArray(FLOATS, s, scale);
                     d1 = FloatVector.fromArray(FLOATS, s, scale + HALF);
                     e0 = FloatVector.fromArray(FLOATS, s, scale + next);

@@ -111,12 +111,12 @@ record PanelWeight(
         }
     }
 
-    /** Weights, as {@link QuantizedValues#weights}, whose codes and scales are there. */
-    void weights(long panel, int k, int depth, float[] s, int codes, int d, int m, int to) {
+    /** Dequantizes {@code depth} elements of a panel from {@code k} on, as {@link QuantizedValues#weights}. */
+    void weights(long panel, int k, int depth, float[] s, QuantizedValues.UnpackedPanel unpacked, int to) {
         if (groups.isEmpty()) {
-            QuantizedValues.weights(panels, segment, at(panel, k), depth, s, codes, d, m, to);
+            QuantizedValues.weights(panels, segment, at(panel, k), depth, s, unpacked, to);
         } else {
-            QuantizedValues.grouped(s, codes, groups.get(k / K_BLOCK).slots, depth, d, m, to);
+            QuantizedValues.grouped(s, unpacked, groups.get(k / K_BLOCK).slots, depth, to);
         }
     }
 }

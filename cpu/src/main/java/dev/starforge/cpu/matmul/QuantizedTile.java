@@ -60,7 +60,11 @@ final class QuantizedTile {
      *
      * @param next from the scales and shifts of one panel to those of the other
      */
-    record UnpackedPanels(int values, int values2, int scales, int shifts, int next) {}
+    record UnpackedPanels(int values, int values2, int scales, int shifts, int next) {
+        QuantizedValues.UnpackedPanel first() {
+            return new QuantizedValues.UnpackedPanel(values, scales, shifts);
+        }
+    }
 
     /**
      * Multiplies four tokens with two unpacked panels: y[token][row] += scale of x * scale of w * the sum over a run of

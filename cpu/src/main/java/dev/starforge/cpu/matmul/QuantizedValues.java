@@ -285,8 +285,18 @@ public final class QuantizedValues {
         }
     }
 
-    /** Weights of {@code k} elements, 32 rows to each k, from codes or, where those have eight bits, from the panel. */
-    static void weights(Panels panels, MemorySegment w, long from, int k, float[] s, int codes, int d, int m, int to) {
+    /**
+     * Where the unpacked values, scales and shifts of a panel are in the scratch.
+     *
+     * @param values unused by types of eight bits, whose values are read from the panel
+     */
+    record UnpackedPanel(int values, int scales, int shifts) {}
+
+    /** Dequantizes {@code k} elements, 32 rows to each. */
+    static void weights(Panels panels, MemorySegment w, long from, int k, float[] s, UnpackedPanel unpacked, int to) {
+        int codes = unpacked.values;
+        int d = unpacked.scales;
+        int m = unpacked.shifts;
         int group = group(panels.type);
         for (int k0 = 0; k0 < k; k0 += group) {
             int g = k0 / group * ROWS;
@@ -343,13 +353,13 @@ public final class QuantizedValues {
     }
 
     /** Weights whose groups are not consecutive: (value - zero) * scale, with a group index for each k. */
-    static void grouped(float[] s, int codes, int[] slots, int k, int scales, int zeros, int to) {
+    static void grouped(float[] s, UnpackedPanel unpacked, int[] slots, int k, int to) {
         for (int part = 0; part < SLOTS; part += W) {
             for (int i = 0; i < k; i++) {
-                IntVector v = FloatVector.fromArray(FLOATS, s, codes + i * SLOTS + part)
+                IntVector v = FloatVector.fromArray(FLOATS, s, unpacked.values + i * SLOTS + part)
                         .reinterpretAsInts();
-                int d = scales + slots[i] * ROWS + part;
-                int z = zeros + slots[i] * ROWS + part;
+                int d = unpacked.scales + slots[i] * ROWS + part;
+                int z = unpacked.shifts + slots[i] * ROWS + part;
                 ((FloatVector) v.and(0xffff).convert(I2F, 0))
                         .sub(FloatVector.fromArray(FLOATS, s, z))
                         .mul(FloatVector.fromArray(FLOATS, s, d))

@@ -105,7 +105,7 @@ class GuardPagesTest {
         MemorySegment out = guarded((tokens - 1) * step + 4 * ROWS, end);
         boolean first = random.nextBoolean();
         out.fill((byte) 0);
-        code.panelProduct(format, tokens, first).run(panel, 0, in, 0, out, 0, step, blocks, scales, 0);
+        code.panelProduct(format, tokens, first).run(at(panel), at(in), at(out), step, blocks, at(scales));
         for (int t = 0; t < tokens; t++) {
             for (int row = 0; row < ROWS; row++) {
                 check(type, out.get(JAVA_FLOAT_UNALIGNED, t * step + 4 * row), w, row * k, x, t * k, k);
@@ -293,5 +293,9 @@ class GuardPagesTest {
     private static MethodHandle link(String name, FunctionDescriptor type) {
         Linker linker = Linker.nativeLinker();
         return linker.downcallHandle(linker.defaultLookup().findOrThrow(name), type);
+    }
+
+    private static PanelProduct.At at(MemorySegment segment) {
+        return new PanelProduct.At(segment, 0);
     }
 }

@@ -72,17 +72,18 @@ class MachineCodeTest {
             MemorySegment x = arena.allocate(2L * format.activationBytes(), 64);
             MemorySegment y = arena.allocate(2 * 128, 64);
             MemorySegment s = arena.allocate(PanelFormat.SCALES, 64);
-            product.run(w, 0, x, 0, y, 0, 128, 1, s, 0);
-            assertThatThrownBy(() -> product.run(w, 0, x, 0, y, 0, 128, 2, s, 0))
+            product.run(at(w, 0), at(x, 0), at(y, 0), 128, 1, at(s, 0));
+            assertThatThrownBy(() -> product.run(at(w, 0), at(x, 0), at(y, 0), 128, 2, at(s, 0)))
                     .isInstanceOf(IndexOutOfBoundsException.class)
                     .hasMessageContaining("0 to 2176 of 1088");
-            assertThatThrownBy(() -> product.run(w, 0, x, 4, y, 0, 128, 1, s, 0))
+            assertThatThrownBy(() -> product.run(at(w, 0), at(x, 4), at(y, 0), 128, 1, at(s, 0)))
                     .isInstanceOf(IndexOutOfBoundsException.class);
-            assertThatThrownBy(() -> product.run(w, 0, x, 0, y, 0, 132, 1, s, 0))
+            assertThatThrownBy(() -> product.run(at(w, 0), at(x, 0), at(y, 0), 132, 1, at(s, 0)))
                     .isInstanceOf(IndexOutOfBoundsException.class);
-            assertThatThrownBy(() -> product.run(w, 0, x, 0, y, 0, 128, 1, s, 64))
+            assertThatThrownBy(() -> product.run(at(w, 0), at(x, 0), at(y, 0), 128, 1, at(s, 64)))
                     .isInstanceOf(IndexOutOfBoundsException.class);
-            assertThatThrownBy(() -> product.run(w, 0, MemorySegment.ofArray(new byte[80]), 0, y, 0, 128, 1, s, 0))
+            assertThatThrownBy(() -> product.run(
+                            at(w, 0), at(MemorySegment.ofArray(new byte[80]), 0), at(y, 0), 128, 1, at(s, 0)))
                     .isInstanceOf(IndexOutOfBoundsException.class)
                     .hasMessageContaining("on the heap");
         }
@@ -96,6 +97,10 @@ class MachineCodeTest {
                     .isInstanceOf(MemoryException.class)
                     .hasMessageContaining("reserve " + (1L << 60) + " bytes of host memory");
         }
+    }
+
+    private static PanelProduct.At at(MemorySegment segment, long offset) {
+        return new PanelProduct.At(segment, offset);
     }
 
     private static MachineCode.Availability choose(CpuFeatures cpu, Set<String> hidden) {
