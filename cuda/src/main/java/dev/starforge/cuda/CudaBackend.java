@@ -23,7 +23,7 @@ import java.util.function.Supplier;
 /** NVIDIA GPUs through the CUDA driver, with kernels that are compiled by NVRTC when they are first used. */
 public final class CudaBackend implements Backend {
     /** The first compute capabilities with mma of bf16, and with programmatic dependent launch. */
-    static final int TENSOR_CORES = 8;
+    static final int AMPERE = 8;
 
     static final int DEPENDENT_LAUNCH = 9;
 
@@ -97,7 +97,7 @@ public final class CudaBackend implements Backend {
                 return Probe.missing(trouble);
             }
             if (gpus.isEmpty()) {
-                return Probe.missing("the NVIDIA driver is there, but no GPU");
+                return Probe.missing("an NVIDIA driver was found, but no GPU");
             }
             String gpu = gpus.getFirst().name() + " is there, but ";
             if (driver < OLDEST_DRIVER) {
@@ -145,12 +145,12 @@ public final class CudaBackend implements Backend {
                 name,
                 bytes,
                 integrated,
-                major >= TENSOR_CORES ? List.of(DType.BF16, DType.F32, DType.F16) : List.of(DType.F32, DType.F16),
-                major >= TENSOR_CORES ? "flash" : "plain",
-                major >= TENSOR_CORES
-                        ? "on tensor cores in 16 bits: tiles of queries and gradients for heads of whole sixteens up"
-                                + " to 128 and of whole 32s up to 256, few queries for heads of 128; otherwise plain"
-                        : "tensor cores take bf16 from compute capability 8.0 on",
+                major >= AMPERE ? List.of(DType.BF16, DType.F32, DType.F16) : List.of(DType.F32, DType.F16),
+                major >= AMPERE ? "flash" : "plain",
+                major >= AMPERE
+                        ? "FlashAttention in fp16 and bf16: prefill and backward for head sizes that are multiples of"
+                                + " 16 up to 128 or of 32 up to 256, decode for head size 128; otherwise plain"
+                        : "FlashAttention needs compute capability 8.0 or newer",
                 "compute capability " + major + "." + minor + ", driver for CUDA " + named(driver));
     }
 
@@ -167,7 +167,7 @@ public final class CudaBackend implements Backend {
     @Override
     public Device open(DeviceOptions options) {
         if (options.threads() != 0) {
-            throw new DeviceException("cuda: takes no " + options.threads() + " threads; these are for the CPU");
+            throw new DeviceException("cuda: --threads " + options.threads() + " applies to the CPU only");
         }
         if (!FEATURES.containsAll(options.hidden())) {
             throw new DeviceException("cuda: cannot hide " + options.hidden() + "; expected some of " + FEATURES);

@@ -60,15 +60,15 @@ final class CudaDevice implements Device {
     private final Thread owner = Thread.currentThread();
     private final Arena arena = Arena.ofConfined();
     private final MemorySegment result = arena.allocate(JAVA_LONG);
-    private final OptionalLong meter; // NVML's handle
+    private final OptionalLong nvmlDevice; // NVML's handle
     private final MemorySegment staging;
     private final long stream;
     private final KernelModules kernels;
     private final CudaMemory workspace;
-    private final boolean tensorCores;
+    private final boolean ampereOrNewer;
     private final Optional<CublasGemm> gemm;
     private final CudaLauncher launcher;
-    private final Set<Memory> computed = new HashSet<>(); // written by kernels
+    private final Set<Memory> writtenByKernels = new HashSet<>();
     private final Dispatch dispatch;
     private final Set<Memory> reserved = Collections.newSetFromMap(new IdentityHashMap<>());
     private final Map<Object, Long> graphs = new HashMap<>();
@@ -103,12 +103,12 @@ final class CudaDevice implements Device {
     private static MemoryException noContext(String operation, int device, Arena arena) {
         MemorySegment total = arena.allocate(JAVA_LONG);
         CudaDriver.check(CudaDriver.cuDeviceTotalMem_v2(total, device), operation);
-        long used = meter(device, arena).stream()
+        long used = nvmlDevice(device, arena).stream()
                 .map(handle -> Nvml.usage(handle).memoryBytes())
                 .findFirst()
                 .orElse(Usage.UNKNOWN.memoryBytes());
         return new MemoryException(
-                "%s: the driver's own context, some 0.5 GB, finds no memory: %s of %d bytes are taken; end what else uses the GPU"
+                "%s: CUDA out of memory creating the context (about 0.5 GB): %s of %d bytes are in use; stop other processes on this GPU"
                         .formatted(operation, used < 0 ? "most" : used, total.get(JAVA_LONG, 0)));
     }
 
@@ -118,11 +118,11 @@ final class CudaDevice implements Device {
         index = options.index();
         CudaDriver.check(CudaDriver.cuStreamCreate(result, CudaDriver.STREAM_NON_BLOCKING), "open " + name());
         stream = result.get(JAVA_LONG, 0);
-        meter = meter(device, arena);
+        nvmlDevice = nvmlDevice(device, arena);
         staging = pinned();
         int major = attribute(CudaDriver.ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
-        tensorCores = major >= CudaBackend.TENSOR_CORES;
-        boolean portable = major > CudaBackend.TENSOR_CORES && options.hidden().contains(CudaBackend.HOPPER);
+        ampereOrNewer = major >= CudaBackend.AMPERE;
+        boolean portable = major > CudaBackend.AMPERE && options.hidden().contains(CudaBackend.HOPPER);
         int minor = attribute(CudaDriver.ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
         kernels = portable
                 ? KernelModules.portable(options.kernelCache())
@@ -131,17 +131,17 @@ final class CudaDevice implements Device {
         gemm = CublasLt.LIBRARY instanceof NativeLibrary.Found
                 ? Optional.of(new CublasGemm(stream, workspace, arena))
                 : Optional.empty();
-        boolean hopper = major >= CudaBackend.DEPENDENT_LAUNCH && !portable;
-        CudaLauncher.Features chip = new CudaLauncher.Features(
+        boolean hopperOrNewer = major >= CudaBackend.DEPENDENT_LAUNCH && !portable;
+        CudaLauncher.Features features = new CudaLauncher.Features(
                 attribute(CudaDriver.ATTRIBUTE_MULTIPROCESSOR_COUNT),
-                hopper && !options.hidden().contains(CudaBackend.OVERLAP),
-                hopper,
+                hopperOrNewer && !options.hidden().contains(CudaBackend.OVERLAP),
+                hopperOrNewer,
                 KernelModules.hasWarpgroups(major, minor) && !portable);
-        launcher = new CudaLauncher(this, chip, kernels, stream, workspace, gemm, arena);
+        launcher = new CudaLauncher(this, features, kernels, stream, workspace, gemm, arena);
         dispatch = new Dispatch(launcher);
     }
 
-    private static OptionalLong meter(int device, Arena arena) {
+    private static OptionalLong nvmlDevice(int device, Arena arena) {
         MemorySegment busId = arena.allocate(BUS_ID_BYTES);
         return CudaDriver.cuDeviceGetPCIBusId(busId, BUS_ID_BYTES, device) == CudaDriver.SUCCESS
                 ? Nvml.device(busId.getString(0))
@@ -168,7 +168,7 @@ final class CudaDevice implements Device {
     @Override
     public Support supports(Op op, Spec... in) {
         Support answer = Dispatch.supports(op, in);
-        return tensorCores || Arrays.stream(in).noneMatch(each -> each.dtype().isQuantized()) ? answer : Support.NONE;
+        return ampereOrNewer || Arrays.stream(in).noneMatch(each -> each.dtype().isQuantized()) ? answer : Support.NONE;
     }
 
     @Override
@@ -184,29 +184,29 @@ final class CudaDevice implements Device {
     @Override
     public Optional<Usage> usage() {
         requireOpen("usage");
-        return Optional.of(meter.isPresent() ? Nvml.usage(meter.getAsLong()) : Usage.UNKNOWN);
+        return Optional.of(nvmlDevice.isPresent() ? Nvml.usage(nvmlDevice.getAsLong()) : Usage.UNKNOWN);
     }
 
     @Override
     public void run(Op op, Tensor[] in, Tensor[] out) {
         requireOpen(op.name());
-        if (weights(op, in).noneMatch(weight -> computed.contains(weight.memory()))) {
+        if (inputsReadEarly(op, in).noneMatch(weight -> writtenByKernels.contains(weight.memory()))) {
             dispatch.run(op, in, out);
         } else {
-            runInOrder(op, in, out);
+            runWithoutOverlap(op, in, out);
         }
         for (Tensor each : out) {
-            computed.add(each.memory());
+            writtenByKernels.add(each.memory());
         }
         for (int i = 0; i < in.length; i++) {
             if (op.mutates(i)) {
-                computed.add(in[i].memory());
+                writtenByKernels.add(in[i].memory());
             }
         }
     }
 
     /** Runs an operation unfused and without programmatic dependent launch. */
-    private void runInOrder(Op op, Tensor[] in, Tensor[] out) {
+    private void runWithoutOverlap(Op op, Tensor[] in, Tensor[] out) {
         dispatch.flush();
         launcher.dependentLaunchAllowed(false);
         dispatch.run(op, in, out);
@@ -215,7 +215,7 @@ final class CudaDevice implements Device {
     }
 
     /** The weights of an operation, which its kernels may read before the kernels ahead of them have finished. */
-    private static Stream<Tensor> weights(Op op, Tensor[] in) {
+    private static Stream<Tensor> inputsReadEarly(Op op, Tensor[] in) {
         return switch (op) {
             case Plain.MatMul _, Layers.AddMatMul _ -> Stream.of(in[1]);
             case Fused.LayerNorm _ -> Stream.of(in[1], in[2]);
@@ -299,7 +299,7 @@ final class CudaDevice implements Device {
         CudaDriver.check(CudaDriver.cuMemGetInfo_v2(result, total), name() + ": reserve " + bytes + " bytes");
         long held = reserved.stream().mapToLong(Memory::bytes).sum() + (workspace == null ? 0 : workspace.bytes());
         return new MemoryException(
-                "%s: reserve %d bytes: %d of %d are free, and %d are taken here; choose a smaller model, weights of fewer "
+                "%s: reserve %d bytes: %d of %d are free, and this process has allocated %d; choose a smaller model, weights of fewer "
                                 .formatted(name(), bytes, result.get(JAVA_LONG, 0), total.get(JAVA_LONG, 0), held)
                         + "bits (--weights), less --kv-memory, a shorter context or a smaller batch, or end what else"
                         + " uses the GPU");
@@ -312,7 +312,7 @@ final class CudaDevice implements Device {
         if (!reserved.remove(memory)) {
             throw new DeviceException(name() + ": release: these " + memory.bytes() + " bytes are not reserved here");
         }
-        computed.remove(memory);
+        writtenByKernels.remove(memory);
         CudaDriver.check(CudaDriver.cuMemFree_v2(((CudaMemory) memory).pointer()), name() + ": release");
     }
 

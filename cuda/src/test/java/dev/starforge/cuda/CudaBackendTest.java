@@ -59,7 +59,7 @@ class CudaBackendTest {
         NativeLibrary missing = new NativeLibrary.Missing("it was not found");
         List<Probe.DetectedDevice> gpus = List.of(CudaBackend.declare(0, "H200", 1L << 37, false, 9, 0, 12_040));
         assertEquals("it does not start", reason("it does not start", 12_040, gpus, found, found, "12.4"));
-        assertEquals("the NVIDIA driver is there, but no GPU", reason("", 12_040, List.of(), found, found, "12.4"));
+        assertEquals("an NVIDIA driver was found, but no GPU", reason("", 12_040, List.of(), found, found, "12.4"));
         assertEquals(
                 "H200 is there, but its driver is for CUDA 11.8, which is too old: install one for CUDA 12.0 (525) or"
                         + " newer",

@@ -21,10 +21,15 @@ import java.util.List;
  * attention.kernel, without tensor cores.
  */
 final class FlashAttention {
-    /** As the kernels have them. */
+    /** The head size of decode_attention.kernel. */
     static final int DECODE_D_HEAD = 128;
 
+    /** Query heads per key head that decode_attention.kernel computes in one mma tile. */
+    static final int DECODE_MAX_QUERY_HEADS = 16;
+
     static final int QUERIES_PER_GROUP = 128;
+
+    /** Keys of a step of a simdgroup in decode_attention.kernel. */
     static final int KEYS_PER_STEP = 16;
 
     /** Queries per sequence, averaged over the batch, from which tiles are faster than split keys. */
@@ -42,7 +47,8 @@ final class FlashAttention {
     private static final long GROUPS_TO_FILL_DEVICE = 384;
 
     /**
-     * The largest head size whose fragments and accumulators fit into registers; larger heads compute half of the accumulators at a time.
+     * The largest head size whose fragments and accumulators fit into registers. For larger heads, the forward pass reloads operand A,
+     * and the dK and dV pass computes half of the accumulators at a time.
      */
     private static final int MAX_D_HEAD_IN_REGISTERS = 128;
 
@@ -66,7 +72,7 @@ final class FlashAttention {
                 && in[2].dtype() == type
                 && (usesQueryTiles(in)
                         ? isSupportedHead(in[0].shape().dim(2))
-                        : in[0].shape().dim(2) == DECODE_D_HEAD && heads / kvHeads <= KEYS_PER_STEP);
+                        : in[0].shape().dim(2) == DECODE_D_HEAD && heads / kvHeads <= DECODE_MAX_QUERY_HEADS);
     }
 
     /** Multiples of 16 or, above {@link #MAX_D_HEAD_IN_REGISTERS}, of 32. */

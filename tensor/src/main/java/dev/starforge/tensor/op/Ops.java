@@ -133,7 +133,7 @@ public interface Ops {
     /** The adapter of each token of the batch as an index into the adapter table, i32[N]. Only available while a model runs a batch. */
     default Tensor adapters() {
         throw new TensorException("adapters: no batch is running, so rows have no adapter; a model with a table of"
-                + " adapters runs by Model.forward or Model.hidden");
+                + " adapters runs by Model.forward or Model.hiddenStates");
     }
 
     /** Adds the low-rank update of each row's adapter to y; see {@link Adapters.Lora}. */
