@@ -700,16 +700,16 @@ final class Cases {
                 note,
                 op,
                 x(dims),
-                codes(shape, 1),
-                codes(shape, 2),
+                quants(shape, 1),
+                quants(shape, 2),
                 new Input(Training.AdamW8.scales(shape), new Source.Drawn(moment), false),
                 x(dims),
                 constant(norm),
                 rate(1e-3, 10));
     }
 
-    private static Input codes(Shape parameter, int seed) {
-        Spec spec = Training.AdamW8.codes(parameter);
+    private static Input quants(Shape parameter, int seed) {
+        Spec spec = Training.AdamW8.quants(parameter);
         List<Integer> words = IntStream.range(0, (int) spec.shape().size())
                 .mapToObj(i -> Philox.words(i, 0, 0, 0, seed, 0)[0])
                 .toList();
@@ -927,9 +927,9 @@ final class Cases {
     /** Quantized values over their whole range, also in rows that no query reads. */
     private void attendInt8(int window, int block, int heads, int kvHeads, int d, int[]... sequences) {
         RaggedBatch ragged = RaggedBatch.of(block, window, sequences);
-        Input codes = drawn((i, n) -> Math.clamp(Math.rint(45 * n), -127, 127), DType.I8, ragged.rows(), kvHeads, d);
+        Input quants = drawn((i, n) -> Math.clamp(Math.rint(45 * n), -127, 127), DType.I8, ragged.rows(), kvHeads, d);
         Input scales = drawn((i, n) -> (0.5 + Math.abs(n)) / 45, DType.F16, ragged.rows(), kvHeads);
-        List<Input> inputs = new ArrayList<>(List.of(x(ragged.queries(), heads, d), codes, codes));
+        List<Input> inputs = new ArrayList<>(List.of(x(ragged.queries(), heads, d), quants, quants));
         inputs.addAll(ragged.layout());
         inputs.addAll(List.of(scales, scales));
         cases.add(new Case(new Fused.Attention((float) (1 / Math.sqrt(d)), window, block), inputs, ragged.toString()));
@@ -939,23 +939,23 @@ final class Cases {
     private void storeInt8() {
         Draw spread = (i, n) -> n * Math.pow(10, i % 7 - 3);
         for (long[] hd : new long[][] {{1, 7}, {2, 16}, {3, 130}, {2, 1}, {1, 0}}) {
-            Input codes = drawn((i, n) -> Math.rint(n), DType.I8, 13, hd[0], hd[1]);
+            Input quants = drawn((i, n) -> Math.rint(n), DType.I8, 13, hd[0], hd[1]);
             Input scales = drawn(POSITIVE, DType.F16, 13, hd[0]);
-            add(new Decoding.StoreInt8(), codes, scales, distinct(5, 13), drawn(spread, DType.F32, 5, hd[0], hd[1]));
+            add(new Decoding.StoreInt8(), quants, scales, distinct(5, 13), drawn(spread, DType.F32, 5, hd[0], hd[1]));
         }
-        Input codes = drawn((i, n) -> Math.rint(n), DType.I8, 5, 2, 5);
+        Input quants = drawn((i, n) -> Math.rint(n), DType.I8, 5, 2, 5);
         Input scales = drawn(POSITIVE, DType.F16, 5, 2);
         double[] sizes = {0, 1e-9, 3e-6, 1e7, 127, 1};
         Draw sized = (i, n) -> n * sizes[i / 5 % sizes.length];
-        add("sizes", new Decoding.StoreInt8(), codes, scales, ids(4, 0, 2), drawn(sized, DType.F32, 3, 2, 5));
+        add("sizes", new Decoding.StoreInt8(), quants, scales, ids(4, 0, 2), drawn(sized, DType.F32, 3, 2, 5));
         add(
                 "ties",
                 new Decoding.StoreInt8(),
-                codes,
+                quants,
                 scales,
                 ids(1),
                 drawn((i, n) -> i == 0 ? 127 : i + 0.5, DType.F32, 1, 2, 5));
-        add(new Decoding.StoreInt8(), codes, scales, ids(), x(0, 2, 5));
+        add(new Decoding.StoreInt8(), quants, scales, ids(), x(0, 2, 5));
         for (DType to : List.of(DType.F32, DType.F16, DType.BF16)) {
             add(new Plain.Cast(to), drawn((i, n) -> i - 128, DType.I8, 16, 16));
         }

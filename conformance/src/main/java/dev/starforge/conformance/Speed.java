@@ -261,13 +261,13 @@ public final class Speed {
         Input rate = new Input(Spec.f32(3), new Source.Drawn((i, n) -> 0.1), false);
         Input one = new Input(Spec.f32(1), new Source.Drawn((i, n) -> 1), false);
         jobs.add(job(16.0 * t * c, new Plain.AdamW(0.9, 0.999, 1e-8, 0.1, 1), x, x, square, x, one, rate));
-        Input codes = new Input(
-                Training.AdamW8.codes(x.spec().shape()),
+        Input quants = new Input(
+                Training.AdamW8.quants(x.spec().shape()),
                 listed(t * c / 4, 1 << 30).source(),
                 false);
         Input scales = new Input(Training.AdamW8.scales(x.spec().shape()), new Source.Drawn((i, n) -> n * n), false);
         jobs.add(job(
-                24.0 * t * c, new Training.AdamW8(0.9, 0.999, 1e-8, 0.1, 1), x, codes, codes, scales, x, one, rate));
+                24.0 * t * c, new Training.AdamW8(0.9, 0.999, 1e-8, 0.1, 1), x, quants, quants, scales, x, one, rate));
         Input tokens = listed(t, t);
         Input key = listed(2, 2);
         jobs.add(job(0, new Training.Dropout(0.05f, 1), x, tokens, tokens, key));

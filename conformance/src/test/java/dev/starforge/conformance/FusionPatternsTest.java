@@ -69,7 +69,7 @@ final class FusionPatternsTest {
         }
     }
 
-    /** Weights whose scales lie apart from their codes; a panel and a part of one. */
+    /** Weights whose scales lie apart from their quants; a panel and a part of one. */
     @Test
     void productsWithPlanes() {
         for (DType type : DType.values()) {

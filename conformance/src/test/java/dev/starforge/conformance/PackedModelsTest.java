@@ -100,11 +100,11 @@ final class PackedModelsTest {
         int out = (int) shape.dim(0);
         int in = (int) shape.dim(1);
         int groups = group == -1 ? 1 : in / group;
-        byte[] codes = new byte[out * in];
+        byte[] quants = new byte[out * in];
         byte[] zeros = new byte[groups * out];
         short[] scales = new short[groups * out];
-        for (int i = 0; i < codes.length; i++) {
-            codes[i] = (byte) random.nextInt(16);
+        for (int i = 0; i < quants.length; i++) {
+            quants[i] = (byte) random.nextInt(16);
         }
         for (int i = 0; i < zeros.length; i++) {
             zeros[i] = (byte) (1 + random.nextInt(15));
@@ -118,7 +118,7 @@ final class PackedModelsTest {
             Collections.shuffle(order, random);
         }
         int[] gIdx = order.stream().mapToInt(Integer::intValue).toArray();
-        return Int4Gptq.pack(codes, out, in, zeros, scales, gIdx);
+        return Int4Gptq.pack(quants, out, in, zeros, scales, gIdx);
     }
 
     private static List<SafetensorsFile.SafetensorsData> entries(String path, Int4Gptq w) {

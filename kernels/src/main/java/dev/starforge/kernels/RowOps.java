@@ -51,7 +51,7 @@ final class RowOps {
                 .groups(KernelCall.size(x) == 0 ? 0 : KernelCall.size(rows));
     }
 
-    /** (codes, scales, rows, x). */
+    /** (quants, scales, rows, x). */
     void storeInt8(Tensor[] in) {
         new KernelCall(launcher, Kernel.STORE_INT8)
                 .tensors(in)

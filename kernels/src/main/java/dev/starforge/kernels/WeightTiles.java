@@ -111,11 +111,11 @@ final class WeightTiles {
     /** The segments of a file that units consist of; the rest of a matrix follows the units unchanged. */
     List<Segment> segments(long rows, long columns) {
         List<Plane> planes = type.planes(rows, columns);
-        Segment codes = new Segment(0, planes.getFirst().bytes() / Math.max(1, rows), unitBits(0));
+        Segment quants = new Segment(0, planes.getFirst().bytes() / Math.max(1, rows), unitBits(0));
         return switch (type) {
-            case INT8_128 -> List.of(codes, after(planes, 1, rows));
-            case NF4_DOUBLE -> List.of(codes, after(planes, 3, rows));
-            default -> List.of(codes);
+            case INT8_128 -> List.of(quants, after(planes, 1, rows));
+            case NF4_DOUBLE -> List.of(quants, after(planes, 3, rows));
+            default -> List.of(quants);
         };
     }
 

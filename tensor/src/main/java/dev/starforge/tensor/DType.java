@@ -76,20 +76,20 @@ public enum DType {
     private static List<Plane> nf4Double(long rows, long columns) {
         long blocks = rows * columns / 64;
         return List.of(
-                new Plane("codes", U8, rows * columns / 2),
+                new Plane("quants", U8, rows * columns / 2),
                 new Plane("nested_absmax", F32, Math.ceilDiv(blocks, 256)),
                 new Plane("nested_offset", F32, 1),
                 new Plane("absmax", U8, blocks));
     }
 
     private static List<Plane> int8(long rows, long columns, long group) {
-        return List.of(new Plane("codes", I8, rows * columns), new Plane("scales", F16, rows * columns / group));
+        return List.of(new Plane("quants", I8, rows * columns), new Plane("scales", F16, rows * columns / group));
     }
 
     private static List<Plane> gptq(long rows, long columns, long group) {
         long groups = rows * Math.ceilDiv(columns, group);
         return List.of(
-                new Plane("codes", U8, rows * columns / 2),
+                new Plane("quants", U8, rows * columns / 2),
                 new Plane("g_idx", I32, columns),
                 new Plane("scales", F16, groups),
                 new Plane("zeros", U8, Math.ceilDiv(groups, 2)));

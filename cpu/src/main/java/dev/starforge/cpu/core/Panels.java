@@ -16,15 +16,15 @@ import java.util.function.IntUnaryOperator;
 
 /**
  * The layout of a matrix of quantized weights in this device's memory. A file keeps a row's blocks one after the other,
- * which suits no vector: codes of a few bits between scales. Here 32 rows make a panel, and lanes are rows: of each
- * block, first the scales, then the codes; of five and six bits, of 16 elements those above four and then the low four.
+ * which suits no vector: quants of a few bits between scales. Here 32 rows make a panel, and lanes are rows: of each
+ * block, first the scales, then the quants; of five and six bits, of 16 elements those above four and then the low four.
  * So a kernel reads a panel as one stream that only goes forward, needs no sum across lanes, and multiplies by scales
  * as vectors. A panel has exactly the bytes of its rows, and the way there has a way back. Rows that fill no panel stay
- * as in the file, and so do the planes of a planar type but for its codes, whose panels have no scales: those are few,
+ * as in the file, and so do the planes of a planar type but for its quants, whose panels have no scales: those are few,
  * and are decoded for a stretch of a panel at a time.
  *
  * <p>An int has eight consecutive quantized values of four bits, or four of eight, and 32 ints are the rows in order.
- * The upper two of six bits are ints as well, of sixteen codes, so that a shift puts them above every second code of
+ * The upper two of six bits are ints as well, of sixteen quants, so that a shift puts them above every second code of
  * eight: see {@link #pairs}. Scales and fifth bits, of sixteen values, are 16 bits of each row: row r below 16 is short
  * 2r and row 16 + r is short 2r + 1, so that the two parts of sixteen ints are rows in order.
  */
@@ -151,8 +151,8 @@ public final class Panels {
         return ROWS * rowBytes(k);
     }
 
-    /** Where in a panel the codes of the group with element {@code k} begin. */
-    public long codesAt(long k) {
+    /** Where in a panel the quants of the group with element {@code k} begin. */
+    public long quantsAt(long k) {
         return at(k) + (long) ROWS * scales + k % elements / GROUP * groupBytes;
     }
 
@@ -194,9 +194,9 @@ public final class Panels {
                 int to = b * ROWS * bytes;
                 for (int row = 0; row < rows; row++) {
                     int block = (row * now + b) * bytes;
-                    int codes = to + ROWS * scales;
-                    put(file, block, lowAt, low, packed, codes + lowAt(), row);
-                    put(file, block, highAt, high, packed, codes, row);
+                    int quants = to + ROWS * scales;
+                    put(file, block, lowAt, low, packed, quants + lowAt(), row);
+                    put(file, block, highAt, high, packed, quants, row);
                     int scale = to + lane(row) * Short.BYTES;
                     for (int i = 0; i < scales; i += Short.BYTES, scale += LANES) {
                         SHORTS.set(packed, scale, (short) SHORTS.get(file, block + scalesAt + i));
@@ -274,9 +274,9 @@ public final class Panels {
     /** The block of one row of a panel that begins with element {@code k}, as a file has it. */
     void unpack(MemorySegment in, long panel, long k, int row, byte[] block, int to) {
         Arrays.fill(block, to, to + bytes, (byte) 0);
-        long codes = panel + codesAt(k);
-        get(in, codes + lowAt(), row, lowAt, low, block, to);
-        get(in, codes, row, highAt, high, block, to);
+        long quants = panel + quantsAt(k);
+        get(in, quants + lowAt(), row, lowAt, low, block, to);
+        get(in, quants, row, highAt, high, block, to);
         long from = panel + at(k) + lane(row) * Short.BYTES;
         for (int i = 0; i < scales; i += Short.BYTES) {
             short pair = in.get(SHORT, from + i * ROWS);

@@ -203,11 +203,11 @@ public final class View {
         int columns = (int) last;
         int row = (int) (from / last % height);
         int column = (int) (from % last);
-        ByteBuffer codes = ByteBuffer.allocate((int) panels().rowBytes(count));
+        ByteBuffer quants = ByteBuffer.allocate((int) panels().rowBytes(count));
         for (int i = 0; i < count; i += dtype.blockElements()) {
-            unpack(from / last, column + i, codes.array(), (int) panels().rowBytes(i));
+            unpack(from / last, column + i, quants.array(), (int) panels().rowBytes(i));
         }
-        PlanarCodec.of(dtype).decode(codes, 0, matrix, rows, columns, row, column, count, s, at);
+        PlanarCodec.of(dtype).decode(quants, 0, matrix, rows, columns, row, column, count, s, at);
     }
 
     private Panels panels() {

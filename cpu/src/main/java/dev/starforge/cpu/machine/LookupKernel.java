@@ -30,7 +30,7 @@ final class LookupKernel {
     private static final int PANEL = 128;
     private static final int HALF = 64;
     private static final int IN_INT = 8; // 4-bit values
-    private static final float[] VALUES = Nf4.codes16();
+    private static final float[] VALUES = Nf4.quants16();
 
     private final Assembler a;
     private final PanelFormat format;
@@ -155,7 +155,7 @@ final class LookupKernel {
     /** Looks up the 4-bit values that begin at a bit; higher bits are ignored. */
     private void lookUp(int to, int from, int bit) {
         int index = spare + 5;
-        a.load(index, at(RDI, format.codesAt() + from));
+        a.load(index, at(RDI, format.quantsAt() + from));
         a.shift(VPSRLD, index, index, bit);
         a.op(VPERMPS, to, index, spare + 6);
         if (!wide) {

@@ -8,7 +8,7 @@ import dev.starforge.tensor.DType;
  *
  * @param elements elements of a row in a block; {@code bytes} is the size of the block for all 32 rows
  * @param bits bits per quantized value
- * @param codesAt offset of the quantized values in a block
+ * @param quantsAt offset of the quantized values in a block
  * @param lowAt offset of the low four bits from the quantized values of sixteen elements, which begin with the upper
  *     bits
  * @param scaled elements per scale
@@ -20,7 +20,7 @@ public record PanelFormat(
         int elements,
         int bytes,
         int bits,
-        int codesAt,
+        int quantsAt,
         int lowAt,
         int scaled,
         int centre,
@@ -52,7 +52,7 @@ public record PanelFormat(
                 elements,
                 Math.toIntExact(panels.at(elements)),
                 panels.low + panels.high,
-                Math.toIntExact(panels.codesAt(0)),
+                Math.toIntExact(panels.quantsAt(0)),
                 panels.lowAt(),
                 switch (type) {
                     case Q6_K -> 16;

@@ -181,7 +181,7 @@ final class PanelKernel {
     private void bytes() {
         for (int quad = 0; quad < GROUP / 4; quad++) {
             for (int half = 0; half < 2; half++) {
-                Mem from = at(RDI, format.codesAt() + PANEL * quad + HALF * half);
+                Mem from = at(RDI, format.quantsAt() + PANEL * quad + HALF * half);
                 if (wide) {
                     a.op(VPXOR, spare + half, constant, from);
                 } else {
@@ -197,7 +197,7 @@ final class PanelKernel {
     private void nibbles(int part) {
         int eights = GROUP / 8 / format.parts();
         for (int eight = part * eights; eight < (part + 1) * eights; eight++) {
-            int sixteen = format.codesAt() + eight / 2 * (codeBytes() / 2);
+            int sixteen = format.quantsAt() + eight / 2 * (codeBytes() / 2);
             if (format.lowAt() > 0 && eight % 2 == 0) {
                 a.load(spare + 4, at(RDI, sixteen));
             }
@@ -209,14 +209,14 @@ final class PanelKernel {
             }
             for (int odd = 0; odd < 2; odd++) {
                 for (int half = 0; half < 2; half++) {
-                    int codes = spare + 2 + half;
-                    a.op(VPAND, codes, spare + half, constant);
+                    int quants = spare + 2 + half;
+                    a.op(VPAND, quants, spare + half, constant);
                     if (odd == 0) {
                         a.shift(VPSRLD, spare + half, spare + half, 4);
                     }
                     switch (format.bits()) {
-                        case 5 -> fifth(codes, 2 * half + eight % 2, odd);
-                        case 6 -> upperTwo(codes, sixteen, 4 - 4 * (eight % 2) - 2 * odd, half);
+                        case 5 -> fifth(quants, 2 * half + eight % 2, odd);
+                        case 6 -> upperTwo(quants, sixteen, 4 - 4 * (eight % 2) - 2 * odd, half);
                         default -> {} // four
                     }
                 }
@@ -229,7 +229,7 @@ final class PanelKernel {
      * Joins four values and their upper bits, which are shifted left into place: see
      * {@link dev.starforge.cpu.core.Panels}. They are in registers or, if there are too few, in memory.
      */
-    private void upperTwo(int codes, int sixteen, int left, int half) {
+    private void upperTwo(int quants, int sixteen, int left, int half) {
         int bits = spare + 5;
         int from = spare + 4 + 2 * half;
         if (!wide) {
@@ -241,10 +241,10 @@ final class PanelKernel {
             from = bits;
         }
         if (wide) {
-            a.op(VPTERNLOGD, codes, from, a.constant(0x30303030), 0xf8); // a | b & c
+            a.op(VPTERNLOGD, quants, from, a.constant(0x30303030), 0xf8); // a | b & c
         } else {
             a.op(VPAND, bits, from, a.constant(0x30303030));
-            a.op(VPOR, codes, codes, bits);
+            a.op(VPOR, quants, quants, bits);
         }
     }
 
@@ -252,7 +252,7 @@ final class PanelKernel {
      * Adds the fifth bit (16) to four bytes, from every second bit of one byte of an int, beginning at the first or the
      * second.
      */
-    private void fifth(int codes, int of, int odd) {
+    private void fifth(int quants, int of, int odd) {
         int bits = spare + 6;
         int[] from = new int[4];
         for (int i = 0; i < from.length; i++) {
@@ -262,12 +262,12 @@ final class PanelKernel {
         a.op(VPSHUFB, bits, spare + 4, a.constant(from));
         if (wide) {
             a.op(VPTESTMB, 1, bits, chosen);
-            a.masked(VPADDB, 1, codes, codes, a.constant(0x10101010));
+            a.masked(VPADDB, 1, quants, quants, a.constant(0x10101010));
         } else {
             a.op(VPAND, bits, bits, chosen);
             a.op(VPCMPEQB, bits, bits, chosen);
             a.op(VPAND, bits, bits, a.constant(0x10101010));
-            a.op(VPOR, codes, codes, bits);
+            a.op(VPOR, quants, quants, bits);
         }
     }
 
@@ -305,10 +305,10 @@ final class PanelKernel {
         for (int t = 0; t < tokens; t++) {
             a.op(VPBROADCASTD, bias, at(RSI, (GROUP + 4) * tokens + 4 * t));
             for (int half = 0; half < 2; half++) {
-                int codes = whole(t, half);
-                a.op(VPMADDWD, codes, codes, a.constant(0x00010001));
+                int quants = whole(t, half);
+                a.op(VPMADDWD, quants, quants, a.constant(0x00010001));
                 if (format.biased(wide)) {
-                    a.op(VPADDD, codes, codes, bias);
+                    a.op(VPADDD, quants, quants, bias);
                 }
             }
         }
@@ -325,10 +325,10 @@ final class PanelKernel {
         for (int t = 0; t < tokens; t++) {
             a.op(VPBROADCASTD, x, at(RSI, GROUP * tokens + 4 * t));
             for (int half = 0; half < 2; half++) {
-                int codes = whole(t, half);
-                a.op(VCVTDQ2PS, codes, codes);
-                a.op(VMULPS, codes, codes, x);
-                a.op(VFMADD231PS, sum(t, half), codes, spare + half);
+                int quants = whole(t, half);
+                a.op(VCVTDQ2PS, quants, quants);
+                a.op(VMULPS, quants, quants, x);
+                a.op(VFMADD231PS, sum(t, half), quants, spare + half);
             }
         }
         if (format.shifted()) {

@@ -185,9 +185,9 @@ final class MachineMatMul implements Product {
             }
         }
         for (int i = 0; i < GROUP; i += W) {
-            IntVector codes =
+            IntVector quants =
                     (IntVector) FloatVector.fromArray(FLOATS, s, at + i).convert(F2I, 0);
-            IntVector ordered = format.woven() ? codes.rearrange(WEAVE) : codes;
+            IntVector ordered = format.woven() ? quants.rearrange(WEAVE) : quants;
             ((ByteVector) ordered.convertShape(I2B, BYTES, 0))
                     .intoMemorySegment(to, group + (long) GROUP * t + i, LITTLE_ENDIAN);
         }

@@ -206,14 +206,14 @@ final class MatMul implements Product {
         Panels weight = matrix.panels();
         long panel = row0 / Panels.ROWS;
         long block = matrix.at(panel, lane0);
-        int codes = at + LANES * Panels.ROWS;
-        int scales = codes + LANES * QuantizedValues.SLOTS;
+        int quants = at + LANES * Panels.ROWS;
+        int scales = quants + LANES * QuantizedValues.SLOTS;
         int shifts = scales + PanelWeight.slots(v.dtype, nv) * Panels.ROWS;
         matrix.scales(panel, (int) lane0, lanes, 0, s, scales, shifts);
         if (weight.low < Byte.SIZE) {
-            QuantizedValues.unpack(weight, v.segment, block, lanes, s, codes);
+            QuantizedValues.unpack(weight, v.segment, block, lanes, s, quants);
         }
-        matrix.weights(panel, (int) lane0, lanes, s, new QuantizedValues.UnpackedPanel(codes, scales, shifts), at);
+        matrix.weights(panel, (int) lane0, lanes, s, new QuantizedValues.UnpackedPanel(quants, scales, shifts), at);
         for (int row = 0; row < rows; row++) {
             turn(s, at + row, Panels.ROWS, row0 + row, panels);
         }

@@ -267,8 +267,8 @@ final class PanelMatMul implements Product {
         int y = own;
         int d = y + 2 * ROWS * GEMV_MAX_TOKENS;
         int d2 = d + 2 * scales;
-        int codes = d2 + 2 * scales;
-        QuantizedTile.UnpackedPanels unpacked = new QuantizedTile.UnpackedPanels(codes, codes, d, d + scales, 0);
+        int quants = d2 + 2 * scales;
+        QuantizedTile.UnpackedPanels unpacked = new QuantizedTile.UnpackedPanels(quants, quants, d, d + scales, 0);
         Arrays.fill(s, y, y + 2 * ROWS * tokens, 0);
         for (int k0 = 0; k0 < k && bytes(); k0 += GEMV_K_BLOCK) {
             int stretch = Math.min(GEMV_K_BLOCK, k - k0);
@@ -318,9 +318,9 @@ final class PanelMatMul implements Product {
             QuantizedTile.UnpackedPanels unpacked,
             int y) {
         PanelWeight w = call.weight;
-        int codes = unpacked.values();
-        int weights = codes + K_BLOCK * SLOTS;
-        unpack(w.segment(), w.at(panel, k0), depth, s, codes);
+        int quants = unpacked.values();
+        int weights = quants + K_BLOCK * SLOTS;
+        unpack(w.segment(), w.at(panel, k0), depth, s, quants);
         if (exact) {
             w.weights(panel, k0, depth, s, unpacked.first(), weights);
         }
@@ -334,9 +334,9 @@ final class PanelMatMul implements Product {
         }
     }
 
-    private void unpack(MemorySegment w, long from, int depth, float[] s, int codes) {
+    private void unpack(MemorySegment w, long from, int depth, float[] s, int quants) {
         if (!bytes()) {
-            QuantizedValues.unpack(panels, w, from, depth, s, codes);
+            QuantizedValues.unpack(panels, w, from, depth, s, quants);
         }
     }
 
@@ -347,9 +347,10 @@ final class PanelMatMul implements Product {
         int y = own;
         int d = y + (SWEEP_PANELS + 1) * SWEEP_TOKENS * ROWS;
         int d2 = d + 2 * scales;
-        int codes = d2 + 2 * scales;
-        int codes2 = codes + K_BLOCK * SLOTS;
-        QuantizedTile.UnpackedPanels unpacked = new QuantizedTile.UnpackedPanels(codes, codes2, d, d + scales, d2 - d);
+        int quants = d2 + 2 * scales;
+        int quants2 = quants + K_BLOCK * SLOTS;
+        QuantizedTile.UnpackedPanels unpacked =
+                new QuantizedTile.UnpackedPanels(quants, quants2, d, d + scales, d2 - d);
         for (int i = 0; i < used; i++) {
             int yi = y + i * SWEEP_TOKENS * ROWS;
             Arrays.fill(s, yi, yi + Lanes.pad(tokens, tile) * ROWS, 0);
@@ -360,11 +361,11 @@ final class PanelMatMul implements Product {
                 long from = weight.at(panel + i, k0);
                 int yi = y + i * SWEEP_TOKENS * ROWS;
                 scales(weight, panel + i, k0, depth, s, d);
-                unpack(w, from, depth, s, codes);
+                unpack(w, from, depth, s, quants);
                 if (exact) {
-                    weight.weights(panel + i, k0, depth, s, unpacked.first(), codes2);
+                    weight.weights(panel + i, k0, depth, s, unpacked.first(), quants2);
                     for (int t = 0; t < tokens; t += tile) {
-                        PanelTile.tile(s, (first + t) * k + k0 * tile, codes2, depth, yi + t * ROWS);
+                        PanelTile.tile(s, (first + t) * k + k0 * tile, quants2, depth, yi + t * ROWS);
                     }
                     continue;
                 }
@@ -372,7 +373,7 @@ final class PanelMatMul implements Product {
                 long from2 = two ? from + panels.at(k) : from;
                 int y2 = y + (two ? i + 1 : SWEEP_PANELS) * SWEEP_TOKENS * ROWS;
                 scales(weight, two ? panel + i + 1 : panel + i, k0, depth, s, d2);
-                unpack(w, from2, depth, s, codes2);
+                unpack(w, from2, depth, s, quants2);
                 for (int t = 0; t < tokens; t += tile) {
                     int xAt = (first + t) * k + k0 * tile;
                     QuantizedTile.tile(s, format, call.activations, unpacked, xAt, depth, yi + t * ROWS, y2 + t * ROWS);

@@ -36,7 +36,7 @@ public final class QuantizedValues {
     private static final int W = Lanes.WIDTH;
     static final float TWO_TO_112 = 0x1p112f;
     static final int F16_BITS = 0x8fffe000; // sign, exponent and fraction of an fp16 value, shifted left by 13
-    private static final float[] QUANTILES = Nf4.codes16();
+    private static final float[] QUANTILES = Nf4.quants16();
 
     private QuantizedValues() {}
 
@@ -80,7 +80,7 @@ public final class QuantizedValues {
     static void unpack(Panels panels, MemorySegment w, long from, int k, float[] s, int to) {
         int each = panels.high == 0 ? panels.type.blockElements() : Panels.GROUP;
         for (int k0 = 0; k0 < k; k0 += each) {
-            long high = from + panels.codesAt(k0);
+            long high = from + panels.quantsAt(k0);
             nibbles(w, high + panels.lowAt(), each, s, to + k0 * SLOTS);
             switch (panels.high) {
                 case 1 -> upper(w, high, each, s, to + k0 * SLOTS);
@@ -155,7 +155,7 @@ public final class QuantizedValues {
 
     /**
      * Scales at {@code d} and shifts at {@code m}, a group after the other, of {@code k} elements from {@code from} on. Shifts are
-     * those of weights whose codes are measured from {@code centre}.
+     * those of weights whose quants are measured from {@code centre}.
      */
     static void scales(Panels panels, MemorySegment w, long from, int k, int centre, float[] s, int d, int m) {
         int block = panels.type.blockElements();
@@ -294,16 +294,16 @@ public final class QuantizedValues {
 
     /** Dequantizes {@code k} elements, 32 rows to each. */
     static void weights(Panels panels, MemorySegment w, long from, int k, float[] s, UnpackedPanel unpacked, int to) {
-        int codes = unpacked.values;
+        int quants = unpacked.values;
         int d = unpacked.scales;
         int m = unpacked.shifts;
         int group = group(panels.type);
         for (int k0 = 0; k0 < k; k0 += group) {
             int g = k0 / group * ROWS;
             switch (panels.type) {
-                case Q8_0, INT8_128 -> plain(w, from + panels.codesAt(k0), group, s, d + g, to + k0 * ROWS);
-                case NF4, NF4_DOUBLE -> lookedUp(s, codes + k0 * SLOTS, group, d + g, to + k0 * ROWS);
-                default -> affine(panels.type, s, codes + k0 * SLOTS, group, d + g, m + g, to + k0 * ROWS);
+                case Q8_0, INT8_128 -> plain(w, from + panels.quantsAt(k0), group, s, d + g, to + k0 * ROWS);
+                case NF4, NF4_DOUBLE -> lookedUp(s, quants + k0 * SLOTS, group, d + g, to + k0 * ROWS);
+                default -> affine(panels.type, s, quants + k0 * SLOTS, group, d + g, m + g, to + k0 * ROWS);
             }
         }
     }
@@ -329,7 +329,7 @@ public final class QuantizedValues {
         }
     }
 
-    private static void affine(DType type, float[] s, int codes, int k, int d, int m, int to) {
+    private static void affine(DType type, float[] s, int quants, int k, int d, int m, int to) {
         int centre = centre(type);
         FloatVector zero = FloatVector.zero(FLOATS);
         for (int part = 0; part < SLOTS; part += W) {
@@ -342,7 +342,7 @@ public final class QuantizedValues {
                 m1 = FloatVector.fromArray(FLOATS, s, m + SLOTS + part);
             }
             for (int i = 0; i < k; i++) {
-                IntVector v = FloatVector.fromArray(FLOATS, s, codes + i * SLOTS + part)
+                IntVector v = FloatVector.fromArray(FLOATS, s, quants + i * SLOTS + part)
                         .reinterpretAsInts();
                 FloatVector q0 = (FloatVector) v.and(0xffff).sub(centre).convert(I2F, 0);
                 FloatVector q1 = (FloatVector) v.lanewise(LSHR, 16).sub(centre).convert(I2F, 0);
@@ -372,14 +372,14 @@ public final class QuantizedValues {
         }
     }
 
-    private static void lookedUp(float[] s, int codes, int k, int d, int to) {
+    private static void lookedUp(float[] s, int quants, int k, int d, int to) {
         if (W == SLOTS) {
-            broad(s, codes, k, d, to);
+            broad(s, quants, k, d, to);
             return;
         }
         for (int i = 0; i < k; i++) {
             for (int row = 0; row < SLOTS; row++) {
-                int pair = Float.floatToRawIntBits(s[codes + i * SLOTS + row]);
+                int pair = Float.floatToRawIntBits(s[quants + i * SLOTS + row]);
                 s[to + i * ROWS + row] = QUANTILES[pair & 15] * s[d + row];
                 s[to + i * ROWS + SLOTS + row] = QUANTILES[pair >> 16] * s[d + SLOTS + row];
             }
@@ -387,12 +387,13 @@ public final class QuantizedValues {
     }
 
     /** A vector that holds all sixteen values is the table. */
-    private static void broad(float[] s, int codes, int k, int d, int to) {
+    private static void broad(float[] s, int quants, int k, int d, int to) {
         IntVector table = FloatVector.fromArray(FLOATS, QUANTILES, 0).reinterpretAsInts();
         FloatVector d0 = FloatVector.fromArray(FLOATS, s, d);
         FloatVector d1 = FloatVector.fromArray(FLOATS, s, d + SLOTS);
         for (int i = 0; i < k; i++) {
-            IntVector pair = FloatVector.fromArray(FLOATS, s, codes + i * SLOTS).reinterpretAsInts();
+            IntVector pair =
+                    FloatVector.fromArray(FLOATS, s, quants + i * SLOTS).reinterpretAsInts();
             IntVector q0 = pair.and(15).selectFrom(table);
             IntVector q1 = pair.lanewise(LSHR, 16).selectFrom(table);
             q0.reinterpretAsFloats().mul(d0).intoArray(s, to + i * ROWS);

@@ -19,7 +19,7 @@ public final class AdamW8 {
 
     private AdamW8() {}
 
-    /** (parameter, m codes, v codes, scales, gradient, norm, rate). */
+    /** (parameter, m quants, v quants, scales, gradient, norm, rate). */
     public static void step(Workers workers, Training.AdamW8 op, AdamW8Inputs<View> in) {
         if (!Float.isFinite(in.norm().at(0))) {
             return;
@@ -76,14 +76,14 @@ public final class AdamW8 {
     }
 
     /** Quantizes a whole block; values past the last element are unchanged. */
-    private static void encode(DynamicMap map, View codes, long from, int count, float[] s, int at, float largest) {
+    private static void encode(DynamicMap map, View quants, long from, int count, float[] s, int at, float largest) {
         for (int i = 0; i < count; i += 4) {
-            int four = codes.index((from + i) / 4);
+            int four = quants.index((from + i) / 4);
             for (int k = 0; k < 4 && i + k < count; k++) {
                 int code = map.nearest(largest == 0 ? 0 : s[at + i + k] / largest);
                 four = four & ~(0xff << 8 * k) | code << 8 * k;
             }
-            codes.setIndex((from + i) / 4, four);
+            quants.setIndex((from + i) / 4, four);
         }
     }
 }

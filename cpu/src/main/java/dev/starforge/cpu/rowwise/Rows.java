@@ -188,10 +188,10 @@ public final class Rows {
         return most;
     }
 
-    private static void encode(float[] s, int x, int n, float scale, View codes, long to) {
+    private static void encode(float[] s, int x, int n, float scale, View quants, long to) {
         for (int i = 0; i < n; i++) {
             double code = scale == 0 ? 0 : Math.rint(s[x + i] / scale);
-            codes.segment.set(ValueLayout.JAVA_BYTE, to + i, (byte)
+            quants.segment.set(ValueLayout.JAVA_BYTE, to + i, (byte)
                     Math.clamp(code, -Decoding.StoreInt8.MAX_VALUE, Decoding.StoreInt8.MAX_VALUE));
         }
     }

@@ -62,12 +62,12 @@ class GuardPagesTest {
     @Test
     void kernelsStayInTheirBuffers() throws Throwable {
         assumeTrue(CpuFeatures.ofMachine().avx2(), "no AVX2 here");
-        List<MachineCode> codes = List.of(
+        List<MachineCode> quants = List.of(
                 MachineCode.choose(Set.of()).code().orElseThrow(),
                 MachineCode.choose(Set.of("avx512_vnni")).code().orElseThrow());
         for (int i = 0; i < SHAPES; i++) {
             Random random = new Random(i);
-            MachineCode code = codes.get(random.nextInt(codes.size()));
+            MachineCode code = quants.get(random.nextInt(quants.size()));
             switch (random.nextInt(6)) {
                 case 0 -> dot(code, random);
                 case 1 -> tile(code, random);
@@ -75,7 +75,7 @@ class GuardPagesTest {
             }
             release();
         }
-        codes.forEach(MachineCode::close);
+        quants.forEach(MachineCode::close);
     }
 
     private void panel(MachineCode code, Random random) throws Throwable {
@@ -113,7 +113,7 @@ class GuardPagesTest {
         }
     }
 
-    /** Rounds x, in place, and lays it out: group by group codes, scales, then biases or sums; floats for exact formats. */
+    /** Rounds x, in place, and lays it out: group by group quants, scales, then biases or sums; floats for exact formats. */
     private static void take(MachineCode code, PanelFormat format, float[] x, int tokens, int k, MemorySegment to) {
         for (int t = 0; t < tokens; t++) {
             for (int from = 0; from < k; from += 32) {

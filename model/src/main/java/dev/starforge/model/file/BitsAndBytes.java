@@ -31,7 +31,7 @@ public final class BitsAndBytes {
     private BitsAndBytes() {}
 
     /** A weight and its original shape; the quantized values are flattened. */
-    public record Nf4Weight(Shape shape, Nf4 codes) {}
+    public record Nf4Weight(Shape shape, Nf4 quants) {}
 
     /** Returns true if the file stores {@code name} as NF4. */
     public static boolean has(Safetensors file, String name) {
@@ -51,7 +51,7 @@ public final class BitsAndBytes {
     static Nf4Layout layout(Safetensors file, String name) {
         JsonNode state = state(file, name);
         if (!state.path("quant_type").stringValue("").equals("nf4")
-                || !Arrays.equals(Nf4.codes16(), file.floats(name + ".quant_map"))) {
+                || !Arrays.equals(Nf4.quants16(), file.floats(name + ".quant_map"))) {
             throw new ModelException(file.path(), "tensor " + name + ": expected the NF4 table and quant_type nf4");
         }
         if (!state.path("shape").isArray()) {
@@ -89,10 +89,10 @@ public final class BitsAndBytes {
 
     public static Nf4Weight read(Safetensors file, String name) {
         Nf4Layout layout = layout(file, name);
-        byte[] codes = bytes(file, name);
+        byte[] quants = bytes(file, name);
         try {
             int size = Math.toIntExact(layout.shape().size());
-            return new Nf4Weight(layout.shape(), new Nf4(size, layout.block(), codes, absmax(file, name, layout)));
+            return new Nf4Weight(layout.shape(), new Nf4(size, layout.block(), quants, absmax(file, name, layout)));
         } catch (TensorException | ArithmeticException wrong) {
             throw new ModelException(file.path(), "tensor " + name + ": " + wrong.getMessage(), wrong);
         }
@@ -136,7 +136,7 @@ public final class BitsAndBytes {
      * bfloat16.
      */
     public static List<SafetensorsFile.SafetensorsData> entries(String name, Nf4Weight weight, String dtype) {
-        Nf4 nf4 = weight.codes();
+        Nf4 nf4 = weight.quants();
         ObjectNode state = JSON.createObjectNode();
         state.put("quant_type", "nf4").put("blocksize", nf4.block()).put("dtype", dtype);
         ArrayNode shape = state.putArray("shape");
@@ -144,18 +144,18 @@ public final class BitsAndBytes {
             shape.add(dim);
         }
         List<SafetensorsFile.SafetensorsData> entries = new ArrayList<>();
-        entries.add(bytes(name, nf4.codes(), nf4.codes().length, 1));
+        entries.add(bytes(name, nf4.quants(), nf4.quants().length, 1));
         switch (nf4.absmax()) {
             case Nf4.Absmax.Plain(float[] values) -> entries.add(floats(name + ".absmax", values));
             case Nf4.Absmax.Nested nested -> {
-                entries.add(bytes(name + ".absmax", nested.codes(), nested.codes().length));
+                entries.add(bytes(name + ".absmax", nested.quants(), nested.quants().length));
                 entries.add(floats(name + ".nested_absmax", nested.absmax()));
                 entries.add(floats(name + ".nested_quant_map", nested.map()));
                 state.put("nested_blocksize", nested.block()).put("nested_dtype", "float32");
                 state.put("nested_offset", (double) nested.offset());
             }
         }
-        entries.add(floats(name + ".quant_map", Nf4.codes16()));
+        entries.add(floats(name + ".quant_map", Nf4.quants16()));
         byte[] json = JSON.writeValueAsString(state).getBytes(StandardCharsets.UTF_8);
         entries.add(bytes(name + STATE, json, json.length));
         return entries;

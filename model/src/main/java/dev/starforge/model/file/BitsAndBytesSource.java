@@ -74,22 +74,22 @@ final class BitsAndBytesSource extends PrequantizedSource {
         }
         int blocks = into.remaining() / DType.NF4.blockBytes();
         long from = first * packedShape(name).last() / BLOCK;
-        ByteBuffer codes = ByteBuffer.allocate(blocks * BLOCK / 2);
+        ByteBuffer quants = ByteBuffer.allocate(blocks * BLOCK / 2);
         ByteBuffer absmax = ByteBuffer.allocate(blocks * Float.BYTES);
-        file.read(file.tensor(name), from * BLOCK / 2, codes);
+        file.read(file.tensor(name), from * BLOCK / 2, quants);
         file.read(file.tensor(name + ".absmax"), from * Float.BYTES, absmax);
         for (int b = 0; b < blocks; b++) {
-            into.put(absmax.slice(b * Float.BYTES, Float.BYTES)).put(codes.slice(b * BLOCK / 2, BLOCK / 2));
+            into.put(absmax.slice(b * Float.BYTES, Float.BYTES)).put(quants.slice(b * BLOCK / 2, BLOCK / 2));
         }
     }
 
     /** Passes on the bytes of the file unchanged. */
     @Override
     public void readPlanes(String name, Consumer<ByteBuffer> piece) {
-        SafetensorsFile.SafetensorsTensor codes = file.tensor(name);
-        for (long at = 0; at < codes.bytes(); at += PIECE) {
-            ByteBuffer part = ByteBuffer.allocate((int) Math.min(PIECE, codes.bytes() - at));
-            file.read(codes, at, part);
+        SafetensorsFile.SafetensorsTensor quants = file.tensor(name);
+        for (long at = 0; at < quants.bytes(); at += PIECE) {
+            ByteBuffer part = ByteBuffer.allocate((int) Math.min(PIECE, quants.bytes() - at));
+            file.read(quants, at, part);
             piece.accept(part.flip());
         }
         float[] nested = file.floats(name + ".nested_absmax");
@@ -109,7 +109,7 @@ final class BitsAndBytesSource extends PrequantizedSource {
     @Override
     synchronized void readPacked(String name, long first, float[] out, int count) {
         if (!heldName.equals(name)) {
-            held = BitsAndBytes.read(file, name).codes();
+            held = BitsAndBytes.read(file, name).quants();
             heldName = name;
         }
         held.decode(Math.toIntExact(first), count, out, 0);

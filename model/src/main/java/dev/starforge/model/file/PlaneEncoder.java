@@ -43,9 +43,9 @@ public final class PlaneEncoder {
     private static void nf4(WeightSource source, String name, Shape shape, Consumer<ByteBuffer> piece) {
         int block = Nf4.DEFAULT_BLOCK;
         float[] absmax = new float[Math.toIntExact(shape.size() / block)];
-        codes(source, name, shape, 2, piece, (first, values, out) -> {
+        quants(source, name, shape, 2, piece, (first, values, out) -> {
             Nf4 coded = Nf4.encode(values, block);
-            out.put(coded.codes());
+            out.put(coded.quants());
             for (int b = 0; b < coded.absmax().blocks(); b++) {
                 absmax[(int) (first / block) + b] = coded.absmax().at(b);
             }
@@ -54,15 +54,15 @@ public final class PlaneEncoder {
         ByteBuffer units = littleEndian(Float.BYTES * (nested.absmax().length + 1));
         units.asFloatBuffer().put(nested.absmax()).put(nested.offset());
         piece.accept(units);
-        piece.accept(ByteBuffer.wrap(nested.codes()));
+        piece.accept(ByteBuffer.wrap(nested.quants()));
     }
 
     private static void int8(WeightSource source, String name, Shape shape, Consumer<ByteBuffer> piece) {
         int group = Int8Groups.DEFAULT_GROUP;
         ByteBuffer scales = littleEndian(Short.BYTES * Math.toIntExact(shape.size() / group));
-        codes(source, name, shape, 1, piece, (first, values, out) -> {
+        quants(source, name, shape, 1, piece, (first, values, out) -> {
             Int8Groups coded = Int8Groups.encode(values, values.length / group, group, group);
-            out.put(coded.codes());
+            out.put(coded.quants());
             scales.asShortBuffer().put((int) (first / group), coded.scales());
         });
         piece.accept(scales);
@@ -77,14 +77,14 @@ public final class PlaneEncoder {
         void encode(long first, float[] values, ByteBuffer out);
     }
 
-    private static void codes(
+    private static void quants(
             WeightSource source, String name, Shape shape, int perByte, Consumer<ByteBuffer> piece, Coder coder) {
         int width = Math.toIntExact(shape.last());
         int each = Math.max(1, PART / width);
         int step = each * PARTS;
         for (long row = 0; row < shape.dim(0); row += step) {
             int rows = (int) Math.min(step, shape.dim(0) - row);
-            ByteBuffer codes = ByteBuffer.allocate(rows * width / perByte);
+            ByteBuffer quants = ByteBuffer.allocate(rows * width / perByte);
             long begin = row;
             IntStream.range(0, Math.ceilDiv(rows, each)).parallel().forEach(part -> {
                 long first = begin + (long) part * each;
@@ -94,13 +94,13 @@ public final class PlaneEncoder {
                     source.read(name, first * width, values, count);
                 }
                 try {
-                    coder.encode(first * width, values, codes.slice(part * each * width / perByte, count / perByte));
+                    coder.encode(first * width, values, quants.slice(part * each * width / perByte, count / perByte));
                 } catch (TensorException wrong) {
                     throw new ModelException(
                             source.path(), "tensor " + name + " from row " + first + ": " + wrong.getMessage(), wrong);
                 }
             });
-            piece.accept(codes);
+            piece.accept(quants);
         }
     }
 }

@@ -214,7 +214,7 @@ public final class QuantizingSource implements WeightSource {
         for (int row = 0; row < groups.rows(); row++) {
             for (int c = 0; c < groups.columns(); c += size) {
                 out.putShort(groups.scales()[row * each + c / groups.group()]);
-                out.put(groups.codes(), row * each * groups.group() + c, size);
+                out.put(groups.quants(), row * each * groups.group() + c, size);
             }
         }
     }

@@ -329,7 +329,7 @@ final class RandomModel implements WeightSource {
         }
     }
 
-    /** Those of a matrix of the rows drawn, each over and over: any bytes of a plane are codes, or scales. */
+    /** Those of a matrix of the rows drawn, each over and over: any bytes of a plane are quants, or scales. */
     @Override
     public void readPlanes(String name, Consumer<ByteBuffer> piece) {
         Spec spec = new Spec(type(name), shape(name));

@@ -67,7 +67,7 @@ final class CodecGoldenTest {
         }
     }
 
-    /** Where a scale rounds to zero the codes do not matter, and llama.cpp leaves what its search had last. */
+    /** Where a scale rounds to zero the quants do not matter, and llama.cpp leaves what its search had last. */
     @ParameterizedTest
     @EnumSource(names = {"Q2_K", "Q3_K", "Q6_K"})
     void weightsEncodeAsInLlamaCppExceptValuesWithZeroScale(BlockFormat format) {
@@ -115,7 +115,7 @@ final class CodecGoldenTest {
         String name = rows + "x" + columns + "g" + group;
         try (Safetensors golden = Safetensors.open(GOLDEN.resolve("int8_group.safetensors"))) {
             Int8Groups coded = Int8Groups.encode(golden.floats(name + ".w"), rows, columns, group);
-            assertThat(coded.codes()).isEqualTo(golden.bytes(name + ".q", "I8").array());
+            assertThat(coded.quants()).isEqualTo(golden.bytes(name + ".q", "I8").array());
             short[] scales = new short[coded.scales().length];
             golden.bytes(name + ".scale", "F16").asShortBuffer().get(scales);
             assertThat(coded.scales()).isEqualTo(scales);
@@ -128,7 +128,7 @@ final class CodecGoldenTest {
     void nf4WithFloat32Absmax(String name) {
         try (Safetensors golden = Safetensors.open(GOLDEN.resolve("codecs/bitsandbytes.safetensors"))) {
             Nf4 coded = Nf4.encode(golden.floats(name + ".w"), Nf4.DEFAULT_BLOCK);
-            assertThat(coded.codes())
+            assertThat(coded.quants())
                     .isEqualTo(golden.bytes(name + ".plain.q", "U8").array());
             assertBitsEqual(((Nf4.Absmax.Plain) coded.absmax()).values(), golden.floats(name + ".plain.absmax"));
             assertBitsEqual(coded.decode(), golden.floats(name + ".plain.deq"));
@@ -141,15 +141,15 @@ final class CodecGoldenTest {
         try (Safetensors golden = Safetensors.open(GOLDEN.resolve("codecs/bitsandbytes.safetensors"))) {
             BitsAndBytes.Nf4Weight stored = BitsAndBytes.read(golden, name + ".weight");
             assertThat(stored.shape()).isEqualTo(golden.tensor(name + ".w").shape());
-            assertBitsEqual(stored.codes().decode(), golden.floats(name + ".deq"));
+            assertBitsEqual(stored.quants().decode(), golden.floats(name + ".deq"));
 
             Nf4 coded = Nf4.encodeDouble(golden.floats(name + ".w"), Nf4.DEFAULT_BLOCK);
-            assertThat(coded.codes()).isEqualTo(stored.codes().codes());
+            assertThat(coded.quants()).isEqualTo(stored.quants().quants());
             Nf4.Absmax.Nested ours = (Nf4.Absmax.Nested) coded.absmax();
-            Nf4.Absmax.Nested theirs = (Nf4.Absmax.Nested) stored.codes().absmax();
+            Nf4.Absmax.Nested theirs = (Nf4.Absmax.Nested) stored.quants().absmax();
             // The mean is summed in another order, so its last bit is free.
             assertThat(ours.offset()).isCloseTo(theirs.offset(), within(Math.ulp(theirs.offset())));
-            assertThat(ours.codes()).isEqualTo(theirs.codes());
+            assertThat(ours.quants()).isEqualTo(theirs.quants());
         }
     }
 
@@ -167,7 +167,7 @@ final class CodecGoldenTest {
             assertBitsEqual(new float[] {coded.global()}, golden.floats("nv.weight_global_scale"));
             assertThat(coded.scales())
                     .isEqualTo(golden.bytes("nv.weight_scale", "U8").array());
-            assertThat(coded.codes())
+            assertThat(coded.quants())
                     .isEqualTo(golden.bytes("nv.weight_packed", "U8").array());
             assertBitsEqual(coded.decode(), golden.floats("nv.deq"));
         }
@@ -205,17 +205,17 @@ final class CodecGoldenTest {
                     golden.ints(name + ".g_idx"));
             assertBitsEqual(stored.decode(), golden.floats(name + ".deq"));
 
-            byte[] codes = new byte[in * out];
+            byte[] quants = new byte[in * out];
             byte[] zeros = new byte[scales.length];
             for (int o = 0; o < out; o++) {
                 for (int i = 0; i < in; i++) {
-                    codes[o * in + i] = (byte) stored.code(o, i);
+                    quants[o * in + i] = (byte) stored.code(o, i);
                 }
                 for (int g = 0; g < scales.length / out; g++) {
                     zeros[g * out + o] = (byte) stored.zero(g, o);
                 }
             }
-            Int4Gptq packed = Int4Gptq.pack(codes, out, in, zeros, scales, stored.gIdx());
+            Int4Gptq packed = Int4Gptq.pack(quants, out, in, zeros, scales, stored.gIdx());
             assertThat(packed.qweight()).isEqualTo(stored.qweight());
             assertThat(packed.qzeros()).isEqualTo(stored.qzeros());
         }

@@ -232,17 +232,18 @@ final class SafetensorsFolderTest {
         for (int i = 0; i < w.length; i++) {
             w[i] = (float) Math.sin(i);
         }
-        Nf4 codes = nested ? Nf4.encodeDouble(w, 64) : Nf4.encode(w, 64);
+        Nf4 quants = nested ? Nf4.encodeDouble(w, 64) : Nf4.encode(w, 64);
         Path file = folder.resolve("nf4.safetensors");
         SafetensorsFile.write(
-                file, BitsAndBytes.entries("p.weight", new BitsAndBytes.Nf4Weight(Shape.of(7, 31), codes), "bfloat16"));
+                file,
+                BitsAndBytes.entries("p.weight", new BitsAndBytes.Nf4Weight(Shape.of(7, 31), quants), "bfloat16"));
         try (Safetensors weights = Safetensors.open(file)) {
             assertThat(BitsAndBytes.has(weights, "p.weight")).isTrue();
             assertThat(weights.tensor("p.weight").shape()).isEqualTo(Shape.of(109, 1));
             assertThat(weights.has("p.weight.nested_absmax")).isEqualTo(nested);
             BitsAndBytes.Nf4Weight back = BitsAndBytes.read(weights, "p.weight");
             assertThat(back.shape()).isEqualTo(Shape.of(7, 31));
-            assertThat(back.codes().decode()).isEqualTo(codes.decode());
+            assertThat(back.quants().decode()).isEqualTo(quants.decode());
         }
     }
 
@@ -266,7 +267,7 @@ final class SafetensorsFolderTest {
                 List.of(
                         new SafetensorsFile.SafetensorsData("w", "U8", Shape.of(1, 1), ByteBuffer.allocate(1)),
                         SafetensorsFile.SafetensorsData.of("w.absmax", Shape.of(1), 1f),
-                        SafetensorsFile.SafetensorsData.of("w.quant_map", Shape.of(16), Nf4.codes16()),
+                        SafetensorsFile.SafetensorsData.of("w.quant_map", Shape.of(16), Nf4.quants16()),
                         new SafetensorsFile.SafetensorsData(
                                 "w.quant_state.bitsandbytes__nf4",
                                 "U8",

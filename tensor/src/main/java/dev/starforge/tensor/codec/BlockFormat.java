@@ -10,7 +10,7 @@ import java.nio.ByteOrder;
  * equal size, each with its own scale: 32 weights in the older types, 256 in the K-quants, which have a second level of
  * scales; a plain float type has blocks of one element. A new type needs a constant here, one in {@link DType}, and a
  * codec. Decoding is bit-equal to llama.cpp, so the order of the multiplications is part of the format. Encoding writes
- * the bytes that llama.cpp writes without an importance matrix, but for codes under a scale of zero, which mean zero
+ * the bytes that llama.cpp writes without an importance matrix, but for quants under a scale of zero, which mean zero
  * whatever they are, and for MXFP4 ties, which go to even here. Blocks are little-endian whatever the buffer's order.
  */
 public enum BlockFormat {

@@ -16,12 +16,12 @@ import java.nio.ByteOrder;
  *
  * <p>Values are rounded using the scale as stored. The "FP4" of bitsandbytes is a different format.
  *
- * @param codes rows x padded columns / 2
+ * @param quants rows x padded columns / 2
  * @param scales rows x groups, little-endian f16 or single bytes
  * @param global 1 unless the scaling is {@code NV}
  */
 public record Fp4Groups(
-        Fp4Scaling scaling, int rows, int columns, int group, byte[] codes, byte[] scales, float global) {
+        Fp4Scaling scaling, int rows, int columns, int group, byte[] quants, byte[] scales, float global) {
     public enum Fp4Scaling {
         HALF,
         MX,
@@ -37,7 +37,7 @@ public record Fp4Groups(
     public Fp4Groups {
         ColumnGroups.check("Fp4Groups", rows, columns, group);
         CodecMath.require(group % 2 == 0, "Fp4Groups", "an even group, got " + group);
-        ColumnGroups.size("Fp4Groups codes", rows * ColumnGroups.padded(columns, group) / 2, codes.length);
+        ColumnGroups.size("Fp4Groups quants", rows * ColumnGroups.padded(columns, group) / 2, quants.length);
         ColumnGroups.size(
                 "Fp4Groups scales", (long) rows * ColumnGroups.count(columns, group) * scaling.bytes(), scales.length);
     }
@@ -62,8 +62,8 @@ public record Fp4Groups(
         CodecMath.requireFinite("Fp4Groups", w, 0, w.length);
         int groups = ColumnGroups.count(columns, group);
         byte[] scales = new byte[rows * groups * scaling.bytes()];
-        byte[] codes = new byte[(int) (rows * ColumnGroups.padded(columns, group) / 2)];
-        Fp4Groups coded = new Fp4Groups(scaling, rows, columns, group, codes, scales, global);
+        byte[] quants = new byte[(int) (rows * ColumnGroups.padded(columns, group) / 2)];
+        Fp4Groups coded = new Fp4Groups(scaling, rows, columns, group, quants, scales, global);
         for (int g = 0; g < rows * groups; g++) {
             int from = g / groups * columns + g % groups * group;
             int count = ColumnGroups.length(columns, group, g % groups);
@@ -71,7 +71,7 @@ public record Fp4Groups(
             float scale = coded.scale(g);
             for (int i = 0; i < count && scale > 0; i++) {
                 int at = g * group + i;
-                codes[at / 2] |= (byte) (E2m1.nearest(w[from + i] / scale) << 4 * (at & 1));
+                quants[at / 2] |= (byte) (E2m1.nearest(w[from + i] / scale) << 4 * (at & 1));
             }
         }
         return coded;
@@ -113,7 +113,7 @@ public record Fp4Groups(
             float scale = scale(row * groups + g);
             for (int i = 0; i < ColumnGroups.length(columns, group, g); i++) {
                 int code = (row * groups + g) * group + i;
-                out[at + g * group + i] = E2m1.value(codes[code / 2] >> 4 * (code & 1)) * scale;
+                out[at + g * group + i] = E2m1.value(quants[code / 2] >> 4 * (code & 1)) * scale;
             }
         }
     }

@@ -68,7 +68,7 @@ public record GptqCodec(DType type) implements PlanarCodec {
 
     @Override
     public void decode(
-            ByteBuffer codes,
+            ByteBuffer quants,
             int from,
             ByteBuffer matrix,
             int rows,
@@ -85,7 +85,7 @@ public record GptqCodec(DType type) implements PlanarCodec {
         float[] scales = new float[2 * groups];
         scales(matrix, rows, columns, row, 1, all, groups, scales, 0, groups, 1);
         for (int i = 0; i < count; i++) {
-            int code = codes.get(from + i / 2) >> i % 2 * 4 & 15;
+            int code = quants.get(from + i / 2) >> i % 2 * 4 & 15;
             int g = gIdx.getInt(Integer.BYTES * (column + i));
             out[at + i] = scales[g] * (code - scales[groups + g]);
         }
@@ -97,7 +97,7 @@ public record GptqCodec(DType type) implements PlanarCodec {
         CodecMath.requireFinite(type, w, 0, w.length);
         int groups = groups(columns);
         int group = groups == 0 ? 1 : columns / groups;
-        ByteBuffer codes = MatrixCodec.plane(type, out, rows, columns, 0);
+        ByteBuffer quants = MatrixCodec.plane(type, out, rows, columns, 0);
         ByteBuffer gIdx = MatrixCodec.plane(type, out, rows, columns, 1);
         ByteBuffer scalePlane = MatrixCodec.plane(type, out, rows, columns, 2);
         ByteBuffer nibbles = MatrixCodec.plane(type, out, rows, columns, 3);
@@ -109,7 +109,7 @@ public record GptqCodec(DType type) implements PlanarCodec {
             scalePlane.putShort(Short.BYTES * g, Float.floatToFloat16(scale));
             putNibble(nibbles, g, Int4Gptq.MIDDLE - 1);
             for (int i = g * group; i < (g + 1) * group; i++) {
-                putNibble(codes, i, Int4Gptq.code(w[i], scale));
+                putNibble(quants, i, Int4Gptq.code(w[i], scale));
             }
         }
     }
@@ -128,13 +128,13 @@ public record GptqCodec(DType type) implements PlanarCodec {
         int step = Math.max(1, pieceBytes / (columns / 2));
         for (int first = 0; first < rows; first += step) {
             int end = Math.min(rows, first + step);
-            ByteBuffer codes = ByteBuffer.allocate((end - first) * (columns / 2));
+            ByteBuffer quants = ByteBuffer.allocate((end - first) * (columns / 2));
             for (int row = first; row < end; row++) {
                 for (int c = 0; c < columns; c += 2) {
-                    codes.put((byte) (file.code(row, c) | file.code(row, c + 1) << 4));
+                    quants.put((byte) (file.code(row, c) | file.code(row, c + 1) << 4));
                 }
             }
-            piece.accept(codes.flip());
+            piece.accept(quants.flip());
         }
         List<Plane> planes = type.planes(rows, columns);
         int bytes =

@@ -24,11 +24,11 @@ public sealed interface GroupCodec extends PlanarCodec permits Nf4DoubleCodec, I
             int lanes);
 
     /** Decodes the weights of one group: its quantized values from byte {@code from} on, times its scale. */
-    void decode(ByteBuffer codes, int from, float scale, float[] out, int at);
+    void decode(ByteBuffer quants, int from, float scale, float[] out, int at);
 
     @Override
     default void decode(
-            ByteBuffer codes,
+            ByteBuffer quants,
             int from,
             ByteBuffer matrix,
             int rows,
@@ -41,7 +41,7 @@ public sealed interface GroupCodec extends PlanarCodec permits Nf4DoubleCodec, I
         float[] scales = new float[count / group()];
         scales(matrix, rows, columns, row, 1, column / group(), scales.length, scales, 0, 1);
         for (int g = 0; g < scales.length; g++) {
-            decode(codes, from + g * group() * codeBits() / Byte.SIZE, scales[g], out, at + g * group());
+            decode(quants, from + g * group() * codeBits() / Byte.SIZE, scales[g], out, at + g * group());
         }
     }
 }

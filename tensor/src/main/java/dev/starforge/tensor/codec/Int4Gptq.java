@@ -46,7 +46,7 @@ public record Int4Gptq(int in, int out, int[] qweight, int[] qzeros, short[] sca
         ColumnGroups.size("Int4Gptq weights", (long) out * in, w.length);
         CodecMath.requireFinite("Int4Gptq", w, 0, w.length);
         int groups = ColumnGroups.count(in, group);
-        byte[] codes = new byte[w.length];
+        byte[] quants = new byte[w.length];
         byte[] zeros = new byte[groups * out];
         short[] scales = new short[groups * out];
         int[] gIdx = new int[in];
@@ -61,11 +61,11 @@ public record Int4Gptq(int in, int out, int[] qweight, int[] qzeros, short[] sca
                 scales[g * out + o] = Float.floatToFloat16(scale);
                 zeros[g * out + o] = MIDDLE;
                 for (int i = from; i < from + count; i++) {
-                    codes[i] = (byte) code(w[i], scale);
+                    quants[i] = (byte) code(w[i], scale);
                 }
             }
         }
-        return pack(codes, out, in, zeros, scales, gIdx);
+        return pack(quants, out, in, zeros, scales, gIdx);
     }
 
     /** Returns the scale of a symmetrically quantized group. */
@@ -98,16 +98,16 @@ public record Int4Gptq(int in, int out, int[] qweight, int[] qzeros, short[] sca
     /**
      * Packs the result of a quantizer.
      *
-     * @param codes out x in, 0 to 15
+     * @param quants out x in, 0 to 15
      * @param zeros groups x out, 0 to 15; 0 is stored as 15, which some readers interpret as 16, so use 1 to 15
      */
-    public static Int4Gptq pack(byte[] codes, int out, int in, byte[] zeros, short[] scales, int[] gIdx) {
-        ColumnGroups.size("Int4Gptq codes", (long) out * in, codes.length);
+    public static Int4Gptq pack(byte[] quants, int out, int in, byte[] zeros, short[] scales, int[] gIdx) {
+        ColumnGroups.size("Int4Gptq quants", (long) out * in, quants.length);
         ColumnGroups.size("Int4Gptq zeros", scales.length, zeros.length);
         int[] qweight = new int[in / 8 * out];
         for (int i = 0; i < in / 8 * 8; i++) {
             for (int o = 0; o < out; o++) {
-                qweight[i / 8 * out + o] |= (codes[o * in + i] & 15) << i % 8 * 4;
+                qweight[i / 8 * out + o] |= (quants[o * in + i] & 15) << i % 8 * 4;
             }
         }
         int[] qzeros = new int[zeros.length / 8];

@@ -40,7 +40,7 @@ public record Int4Packed(int rows, int columns, int[] packed, float[] scales, in
         CodecMath.requireFinite("Int4Packed", w, 0, w.length);
         int perRow = ColumnGroups.count(columns, group);
         float[] scales = new float[rows * perRow];
-        byte[] codes = new byte[w.length];
+        byte[] quants = new byte[w.length];
         for (int g = 0; g < scales.length; g++) {
             int from = g / perRow * columns + g % perRow * group;
             int count = ColumnGroups.length(columns, group, g % perRow);
@@ -48,22 +48,22 @@ public record Int4Packed(int rows, int columns, int[] packed, float[] scales, in
             float scale = scaleType == DType.F32 ? exact : scaleType.widen(scaleType.narrow(exact));
             scales[g] = scale;
             for (int i = from; i < from + count && scale > 0; i++) {
-                codes[i] = (byte) CodecMath.nearest(w[i] / scale, -8, 7);
+                quants[i] = (byte) CodecMath.nearest(w[i] / scale, -8, 7);
             }
         }
         int[] groups = new int[columns];
         Arrays.setAll(groups, i -> i / group);
-        return new Int4Packed(rows, columns, pack(codes, rows, columns), scales, new int[0], groups);
+        return new Int4Packed(rows, columns, pack(quants, rows, columns), scales, new int[0], groups);
     }
 
     /** Packs the values -8 to 7 of each row, eight per int32. */
-    public static int[] pack(byte[] codes, int rows, int columns) {
-        ColumnGroups.size("Int4Packed codes", (long) rows * columns, codes.length);
+    public static int[] pack(byte[] quants, int rows, int columns) {
+        ColumnGroups.size("Int4Packed quants", (long) rows * columns, quants.length);
         int words = Math.ceilDiv(columns, 8);
         int[] packed = new int[rows * words];
-        for (int i = 0; i < codes.length; i++) {
+        for (int i = 0; i < quants.length; i++) {
             int column = i % columns;
-            packed[i / columns * words + column / 8] |= (codes[i] + 8 & 15) << column % 8 * 4;
+            packed[i / columns * words + column / 8] |= (quants[i] + 8 & 15) << column % 8 * 4;
         }
         return packed;
     }

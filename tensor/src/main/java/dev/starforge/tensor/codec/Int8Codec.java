@@ -44,16 +44,16 @@ final class Int8Codec implements GroupCodec {
     }
 
     @Override
-    public void decode(ByteBuffer codes, int from, float scale, float[] out, int at) {
+    public void decode(ByteBuffer quants, int from, float scale, float[] out, int at) {
         for (int i = 0; i < GROUP; i++) {
-            out[at + i] = codes.get(from + i) * scale;
+            out[at + i] = quants.get(from + i) * scale;
         }
     }
 
     @Override
     public void encode(float[] w, int rows, int columns, ByteBuffer out) {
         Int8Groups coded = Int8Groups.encode(w, rows, columns, GROUP);
-        MatrixCodec.plane(DType.INT8_128, out, rows, columns, 0).put(coded.codes());
+        MatrixCodec.plane(DType.INT8_128, out, rows, columns, 0).put(coded.quants());
         MatrixCodec.plane(DType.INT8_128, out, rows, columns, 1).asShortBuffer().put(coded.scales());
     }
 }

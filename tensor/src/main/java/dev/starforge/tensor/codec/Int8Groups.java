@@ -5,15 +5,15 @@ package dev.starforge.tensor.codec;
  * of a row is padded with zeros. The scale is the group's largest magnitude / 127. Values are rounded using the float32
  * scale, which is then stored as fp16, so a decoded weight is {@code code * fp16(scale)}. A group of zeros has scale 0.
  *
- * @param codes rows x padded columns
+ * @param quants rows x padded columns
  * @param scales rows x groups, fp16
  */
-public record Int8Groups(int rows, int columns, int group, byte[] codes, short[] scales) {
+public record Int8Groups(int rows, int columns, int group, byte[] quants, short[] scales) {
     public static final int DEFAULT_GROUP = 128;
 
     public Int8Groups {
         ColumnGroups.check("Int8Groups", rows, columns, group);
-        ColumnGroups.size("Int8Groups codes", rows * ColumnGroups.padded(columns, group), codes.length);
+        ColumnGroups.size("Int8Groups quants", rows * ColumnGroups.padded(columns, group), quants.length);
         ColumnGroups.size("Int8Groups scales", rows * (long) ColumnGroups.count(columns, group), scales.length);
     }
 
@@ -22,7 +22,7 @@ public record Int8Groups(int rows, int columns, int group, byte[] codes, short[]
         ColumnGroups.size("Int8Groups weights", (long) rows * columns, w.length);
         CodecMath.requireFinite("Int8Groups", w, 0, w.length);
         int groups = ColumnGroups.count(columns, group);
-        byte[] codes = new byte[(int) (rows * ColumnGroups.padded(columns, group))];
+        byte[] quants = new byte[(int) (rows * ColumnGroups.padded(columns, group))];
         short[] scales = new short[rows * groups];
         for (int g = 0; g < scales.length; g++) {
             int from = g / groups * columns + g % groups * group;
@@ -34,10 +34,10 @@ public record Int8Groups(int rows, int columns, int group, byte[] codes, short[]
                     "Int8Groups",
                     "scales that fit into fp16, got " + scale + " in group " + g);
             for (int i = 0; i < count && scale > 0; i++) {
-                codes[g * group + i] = (byte) CodecMath.nearest(w[from + i] / scale, -128, 127);
+                quants[g * group + i] = (byte) CodecMath.nearest(w[from + i] / scale, -128, 127);
             }
         }
-        return new Int8Groups(rows, columns, group, codes, scales);
+        return new Int8Groups(rows, columns, group, quants, scales);
     }
 
     /** The weights, rows x columns. */
@@ -54,7 +54,7 @@ public record Int8Groups(int rows, int columns, int group, byte[] codes, short[]
         int groups = ColumnGroups.count(columns, group);
         for (int c = 0; c < columns; c++) {
             float scale = Float.float16ToFloat(scales[row * groups + c / group]);
-            out[at + c] = codes[row * groups * group + c] * scale;
+            out[at + c] = quants[row * groups * group + c] * scale;
         }
     }
 }

@@ -9,9 +9,9 @@ import java.util.Arrays;
  *
  * @param size weights in the tensor
  * @param block weights per absmax value
- * @param codes {@code size / 2} bytes, rounded up
+ * @param quants {@code size / 2} bytes, rounded up
  */
-public record Nf4(int size, int block, byte[] codes, Absmax absmax) {
+public record Nf4(int size, int block, byte[] quants, Absmax absmax) {
     public static final int DEFAULT_BLOCK = 64;
     public static final int NESTED_BLOCK = 256;
 
@@ -71,33 +71,33 @@ public record Nf4(int size, int block, byte[] codes, Absmax absmax) {
          * @param absmax the scale of each block of {@code block} values
          * @param offset added to all values
          */
-        record Nested(byte[] codes, float[] map, float[] absmax, int block, float offset) implements Absmax {
+        record Nested(byte[] quants, float[] map, float[] absmax, int block, float offset) implements Absmax {
             public Nested {
                 ColumnGroups.size("Nf4 nested map", 256, map.length);
                 CodecMath.require(block > 0, "Nf4", "a nested block above 0, got " + block);
-                ColumnGroups.size("Nf4 nested absmax", Math.ceilDiv(codes.length, block), absmax.length);
+                ColumnGroups.size("Nf4 nested absmax", Math.ceilDiv(quants.length, block), absmax.length);
             }
 
             @Override
             public int blocks() {
-                return codes.length;
+                return quants.length;
             }
 
             @Override
             public float at(int i) {
-                return map[Byte.toUnsignedInt(codes[i])] * absmax[i / block] + offset;
+                return map[Byte.toUnsignedInt(quants[i])] * absmax[i / block] + offset;
             }
         }
     }
 
     public Nf4 {
         CodecMath.require(size >= 0 && block > 0, "Nf4", "a size and a block above 0, got " + size + " and " + block);
-        ColumnGroups.size("Nf4 codes", Math.ceilDiv(size, 2), codes.length);
+        ColumnGroups.size("Nf4 quants", Math.ceilDiv(size, 2), quants.length);
         ColumnGroups.size("Nf4 absmax", Math.ceilDiv(size, block), absmax.blocks());
     }
 
     /** Returns the 16 values. */
-    public static float[] codes16() {
+    public static float[] quants16() {
         return CODES.clone();
     }
 
@@ -113,26 +113,26 @@ public record Nf4(int size, int block, byte[] codes, Absmax absmax) {
         CodecMath.require(block > 0, "Nf4", "a block above 0, got " + block);
         CodecMath.requireFinite("Nf4", w, 0, w.length);
         float[] absmax = new float[Math.ceilDiv(w.length, block)];
-        byte[] codes = new byte[Math.ceilDiv(w.length, 2)];
+        byte[] quants = new byte[Math.ceilDiv(w.length, 2)];
         for (int b = 0; b < absmax.length; b++) {
             int from = b * block;
             int end = from + Math.min(block, w.length - from);
             absmax[b] = CodecMath.absmax(w, from, end - from);
             float inverse = CodecMath.inverse(absmax[b]);
             for (int i = from; i < end; i++) {
-                codes[i / 2] |= (byte) (code(w[i] * inverse) << ((i & 1) == 0 ? 4 : 0));
+                quants[i / 2] |= (byte) (code(w[i] * inverse) << ((i & 1) == 0 ? 4 : 0));
             }
         }
         if (w.length % 2 == 1) {
-            codes[codes.length - 1] |= (byte) code(0);
+            quants[quants.length - 1] |= (byte) code(0);
         }
-        return new Nf4(w.length, block, codes, new Absmax.Plain(absmax));
+        return new Nf4(w.length, block, quants, new Absmax.Plain(absmax));
     }
 
     /** Quantizes with double quantization: 4.127 bits per weight in blocks of 64. */
     public static Nf4 encodeDouble(float[] w, int block) {
         Nf4 plain = encode(w, block);
-        return new Nf4(w.length, block, plain.codes, nest(((Absmax.Plain) plain.absmax).values()));
+        return new Nf4(w.length, block, plain.quants, nest(((Absmax.Plain) plain.absmax).values()));
     }
 
     /** Writes the absmax of each block of {@link #DEFAULT_BLOCK} of the first {@code count} weights to {@code out}. */
@@ -164,7 +164,7 @@ public record Nf4(int size, int block, byte[] codes, Absmax absmax) {
         for (int i = 0; i < values.length; i++) {
             centred[i] = values[i] - offset;
         }
-        byte[] codes = new byte[values.length];
+        byte[] quants = new byte[values.length];
         float[] absmax = new float[Math.ceilDiv(values.length, NESTED_BLOCK)];
         for (int b = 0; b < absmax.length; b++) {
             int from = b * NESTED_BLOCK;
@@ -172,10 +172,10 @@ public record Nf4(int size, int block, byte[] codes, Absmax absmax) {
             absmax[b] = CodecMath.absmax(centred, from, end - from);
             float inverse = CodecMath.inverse(absmax[b]);
             for (int i = from; i < end; i++) {
-                codes[i] = (byte) nearest(DYNAMIC_MAP, centred[i] * inverse);
+                quants[i] = (byte) nearest(DYNAMIC_MAP, centred[i] * inverse);
             }
         }
-        return new Absmax.Nested(codes, dynamicMap(), absmax, NESTED_BLOCK, offset);
+        return new Absmax.Nested(quants, dynamicMap(), absmax, NESTED_BLOCK, offset);
     }
 
     /** The weights, flattened. */
@@ -188,7 +188,7 @@ public record Nf4(int size, int block, byte[] codes, Absmax absmax) {
     /** Weights {@code first} to {@code first + count - 1} of the flattened tensor. */
     public void decode(int first, int count, float[] out, int at) {
         for (int i = first; i < first + count; i++) {
-            int code = codes[i / 2] >> ((i & 1) == 0 ? 4 : 0) & 15;
+            int code = quants[i / 2] >> ((i & 1) == 0 ? 4 : 0) & 15;
             out[at + i - first] = CODES[code] * absmax.at(i / block);
         }
     }

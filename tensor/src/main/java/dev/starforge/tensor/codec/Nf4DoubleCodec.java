@@ -40,22 +40,22 @@ final class Nf4DoubleCodec implements GroupCodec {
         ByteBuffer in = MatrixCodec.littleEndian(matrix);
         int nested = matrix.position() + rows * columns / 2;
         int mean = nested + Float.BYTES * Math.ceilDiv(rows * columns / BLOCK, Nf4.NESTED_BLOCK);
-        int codes = mean + Float.BYTES;
+        int quants = mean + Float.BYTES;
         float offset = in.getFloat(mean);
         int perRow = columns / BLOCK;
         for (int i = 0; i < count; i++) {
             int block = (row + i) * perRow + first;
             for (int g = 0; g < groups; g++, block++) {
                 float unit = in.getFloat(nested + Float.BYTES * (block / Nf4.NESTED_BLOCK));
-                out[at + g * lanes + i] = MAP[in.get(codes + block) & 0xff] * unit + offset;
+                out[at + g * lanes + i] = MAP[in.get(quants + block) & 0xff] * unit + offset;
             }
         }
     }
 
     @Override
-    public void decode(ByteBuffer codes, int from, float scale, float[] out, int at) {
+    public void decode(ByteBuffer quants, int from, float scale, float[] out, int at) {
         for (int i = 0; i < BLOCK; i += 2) {
-            int pair = codes.get(from + i / 2);
+            int pair = quants.get(from + i / 2);
             out[at + i] = Nf4.value(pair >> 4 & 15) * scale;
             out[at + i + 1] = Nf4.value(pair & 15) * scale;
         }
@@ -65,11 +65,11 @@ final class Nf4DoubleCodec implements GroupCodec {
     public void encode(float[] w, int rows, int columns, ByteBuffer out) {
         Nf4 coded = Nf4.encodeDouble(w, BLOCK);
         Nf4.Absmax.Nested absmax = (Nf4.Absmax.Nested) coded.absmax();
-        MatrixCodec.plane(DType.NF4_DOUBLE, out, rows, columns, 0).put(coded.codes());
+        MatrixCodec.plane(DType.NF4_DOUBLE, out, rows, columns, 0).put(coded.quants());
         MatrixCodec.plane(DType.NF4_DOUBLE, out, rows, columns, 1)
                 .asFloatBuffer()
                 .put(absmax.absmax());
         MatrixCodec.plane(DType.NF4_DOUBLE, out, rows, columns, 2).putFloat(absmax.offset());
-        MatrixCodec.plane(DType.NF4_DOUBLE, out, rows, columns, 3).put(absmax.codes());
+        MatrixCodec.plane(DType.NF4_DOUBLE, out, rows, columns, 3).put(absmax.quants());
     }
 }

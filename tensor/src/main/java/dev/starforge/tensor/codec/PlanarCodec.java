@@ -17,7 +17,7 @@ public sealed interface PlanarCodec extends MatrixCodec permits GroupCodec, Gptq
 
     /** Decodes with the quantized values of these elements from byte {@code from} of a separate buffer on. */
     void decode(
-            ByteBuffer codes,
+            ByteBuffer quants,
             int from,
             ByteBuffer matrix,
             int rows,

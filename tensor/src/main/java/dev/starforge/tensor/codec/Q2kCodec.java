@@ -58,16 +58,16 @@ record Q2kCodec() implements BlockCodec {
         float m = CodecMath.fp16(out, to + M);
         float perScale = largestScale > 0 ? 15 / largestScale : 0;
         float perShift = largestShift > 0 ? 15 / largestShift : 0;
-        int[] codes = new int[SUB * SUBS];
+        int[] quants = new int[SUB * SUBS];
         for (int s = 0; s < SUBS; s++) {
             int scale = CodecMath.nearest(perScale * fits[s].scale(), 0, 15);
             int offset = CodecMath.nearest(perShift * fits[s].shift(), 0, 15);
             out.put(to + s, (byte) (scale | offset << 4));
             float step = d * scale;
             for (int i = s * SUB; i < (s + 1) * SUB && step != 0; i++) {
-                codes[i] = CodecMath.nearest((in[at + i] + m * offset) / step, 0, 3);
+                quants[i] = CodecMath.nearest((in[at + i] + m * offset) / step, 0, 3);
             }
         }
-        KQuantTwoBits.put(out, to + CODES, codes);
+        KQuantTwoBits.put(out, to + CODES, quants);
     }
 }

@@ -45,7 +45,7 @@ record Q3kCodec() implements BlockCodec {
         float perScale = extreme == 0 ? 0 : -32 / extreme;
         CodecMath.putFp16(out, to + D, CodecMath.inverse(perScale));
         float d = CodecMath.fp16(out, to + D);
-        int[] codes = new int[SUB * SUBS];
+        int[] quants = new int[SUB * SUBS];
         int[] packed = new int[12];
         for (int s = 0; s < SUBS; s++) {
             int scale = CodecMath.nearest(perScale * scales[s], -32, 31);
@@ -53,17 +53,17 @@ record Q3kCodec() implements BlockCodec {
             packed[8 + s % 4] |= scale + 32 >> 4 << s / 4 * 2;
             float step = d * scale;
             for (int i = s * SUB; i < (s + 1) * SUB && step != 0; i++) {
-                codes[i] = CodecMath.nearest(in[at + i] / step, -4, 3) + 4;
+                quants[i] = CodecMath.nearest(in[at + i] / step, -4, 3) + 4;
             }
         }
         for (int i = 0; i < packed.length; i++) {
             out.put(to + SCALES + i, (byte) packed[i]);
         }
-        KQuantTwoBits.put(out, to + CODES, codes);
+        KQuantTwoBits.put(out, to + CODES, quants);
         for (int i = 0; i < 32; i++) {
             int thirds = 0;
             for (int run = 0; run < 8; run++) {
-                thirds |= codes[run * 32 + i] >> 2 << run;
+                thirds |= quants[run * 32 + i] >> 2 << run;
             }
             out.put(to + i, (byte) thirds);
         }

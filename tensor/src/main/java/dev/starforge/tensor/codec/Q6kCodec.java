@@ -45,20 +45,20 @@ record Q6kCodec() implements BlockCodec {
         float perScale = extreme == 0 ? 0 : -128 / extreme;
         CodecMath.putFp16(out, to + D, CodecMath.inverse(perScale));
         float d = CodecMath.fp16(out, to + D);
-        int[] codes = new int[SUB * SUBS];
+        int[] quants = new int[SUB * SUBS];
         for (int s = 0; s < SUBS; s++) {
             int scale = CodecMath.nearest(perScale * scales[s], -128, 127);
             out.put(to + SCALES + s, (byte) scale);
             float step = d * scale;
             for (int i = s * SUB; i < (s + 1) * SUB && step != 0; i++) {
-                codes[i] = CodecMath.nearest(in[at + i] / step, -32, 31) + 32;
+                quants[i] = CodecMath.nearest(in[at + i] / step, -32, 31) + 32;
             }
         }
-        int[] upper = new int[codes.length];
-        for (int i = 0; i < codes.length; i++) {
-            upper[i] = codes[i] >> 4;
+        int[] upper = new int[quants.length];
+        for (int i = 0; i < quants.length; i++) {
+            upper[i] = quants[i] >> 4;
             if (shift(i) == 0) {
-                out.put(to + nibble(i), (byte) (codes[i] & 15 | (codes[i + 64] & 15) << 4));
+                out.put(to + nibble(i), (byte) (quants[i] & 15 | (quants[i + 64] & 15) << 4));
             }
         }
         KQuantTwoBits.put(out, to + UPPER, upper);

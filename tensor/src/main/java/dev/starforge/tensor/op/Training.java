@@ -90,7 +90,7 @@ public sealed interface Training extends Op {
     }
 
     /**
-     * {@link Plain.AdamW} with moments of 8 bits (Dettmers et al. 2022): (parameter, m codes, v codes, scales overwritten,
+     * {@link Plain.AdamW} with moments of 8 bits (Dettmers et al. 2022): (parameter, m quants, v quants, scales overwritten,
      * gradient, norm[1], rate[3]). The flat elements are cut into blocks of {@value #BLOCK}; a moment is its block's scale,
      * the largest absolute value in it, times a number of {@link dev.starforge.tensor.codec.DynamicMap}. Codes are
      * i32[blocks * BLOCK / 4], four to an element with the first in the lowest byte; scales are [2, blocks], those of m
@@ -105,7 +105,7 @@ public sealed interface Training extends Op {
             return (parameter.size() + BLOCK - 1) / BLOCK;
         }
 
-        public static Spec codes(Shape parameter) {
+        public static Spec quants(Shape parameter) {
             return Spec.i32(blocks(parameter) * BLOCK / 4);
         }
 
@@ -119,8 +119,8 @@ public sealed interface Training extends Op {
             AdamW8Inputs<Spec> a = AdamW8Inputs.of(in);
             InputChecks.type(this, DType.F32, a.parameter(), a.scales(), a.gradient(), a.norm(), a.rate());
             InputChecks.type(this, DType.I32, a.m(), a.v());
-            InputChecks.same(this, codes(a.parameter().shape()).shape(), a.m().shape());
-            InputChecks.same(this, codes(a.parameter().shape()).shape(), a.v().shape());
+            InputChecks.same(this, quants(a.parameter().shape()).shape(), a.m().shape());
+            InputChecks.same(this, quants(a.parameter().shape()).shape(), a.v().shape());
             InputChecks.same(
                     this, scales(a.parameter().shape()).shape(), a.scales().shape());
             InputChecks.same(this, a.parameter().shape(), a.gradient().shape());

@@ -11,7 +11,7 @@ final class AdamW8 {
 
     private AdamW8() {}
 
-    /** (parameter, m codes, v codes, scales, gradient, norm, rate). */
+    /** (parameter, m quants, v quants, scales, gradient, norm, rate). */
     static void step(Training.AdamW8 op, AdamW8Inputs<View> in) {
         if (!Double.isFinite(in.norm().at(0))) {
             return;
@@ -50,12 +50,12 @@ final class AdamW8 {
         }
     }
 
-    private static int code(View codes, long i) {
-        return codes.index(i / 4) >>> 8 * (int) (i % 4) & 0xff;
+    private static int code(View quants, long i) {
+        return quants.index(i / 4) >>> 8 * (int) (i % 4) & 0xff;
     }
 
-    private static void setCode(View codes, long i, int code) {
+    private static void setCode(View quants, long i, int code) {
         int shift = 8 * (int) (i % 4);
-        codes.setIndex(i / 4, codes.index(i / 4) & ~(0xff << shift) | code << shift);
+        quants.setIndex(i / 4, quants.index(i / 4) & ~(0xff << shift) | code << shift);
     }
 }

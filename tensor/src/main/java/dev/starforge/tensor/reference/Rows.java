@@ -141,11 +141,11 @@ final class Rows {
 
     /** Scales are float32 until they are stored, as the operation says. */
     static void storeInt8(StoreInt8Inputs<View> in, long height) {
-        View codes = in.values();
+        View quants = in.values();
         View scales = in.scales();
         View x = in.x();
         long heads = scales.last;
-        long d = codes.last;
+        long d = quants.last;
         for (long n = 0; n < in.rows().size; n++) {
             long row = row("StoreInt8", in.rows(), n, height);
             for (long h = 0; h < heads; h++) {
@@ -158,7 +158,7 @@ final class Rows {
                 float scale = (float) scales.at(row * heads + h);
                 for (long i = 0; i < d; i++) {
                     double code = scale == 0 ? 0 : Math.rint((float) x.at(from + i) / scale);
-                    codes.set(
+                    quants.set(
                             (row * heads + h) * d + i,
                             Math.clamp(code, -Decoding.StoreInt8.MAX_VALUE, Decoding.StoreInt8.MAX_VALUE));
                 }

@@ -150,7 +150,7 @@ final class BlockFormatTest {
         }
     }
 
-    /** Each sub-block has a scale of its own. Signed codes have one more below zero, so both ends cannot be met: a sixth. */
+    /** Each sub-block has a scale of its own. Signed quants have one more below zero, so both ends cannot be met: a sixth. */
     @ParameterizedTest
     @EnumSource(names = {"Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"})
     void subBlocksKeepTheirPlaces(BlockFormat format) {

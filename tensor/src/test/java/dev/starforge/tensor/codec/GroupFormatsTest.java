@@ -26,25 +26,25 @@ final class GroupFormatsTest {
     void int8KeepsOddShapesWithinHalfAStep(int rows, int columns, int group) {
         float[] w = gaussian(rows * columns);
         Int8Groups coded = Int8Groups.encode(w, rows, columns, group);
-        assertThat(coded.codes()).hasSize(rows * Math.ceilDiv(columns, group) * group);
+        assertThat(coded.quants()).hasSize(rows * Math.ceilDiv(columns, group) * group);
         float[] back = coded.decode();
         for (int i = 0; i < w.length; i++) {
             int row = i / columns;
             float scale =
                     Float.float16ToFloat(coded.scales()[row * Math.ceilDiv(columns, group) + i % columns / group]);
-            // Half a step, and what the scale lost when it became a half: at most 127 codes of 2^-11 each.
+            // Half a step, and what the scale lost when it became a half: at most 127 quants of 2^-11 each.
             assertThat(Math.abs(back[i] - w[i])).isLessThanOrEqualTo(scale * (0.5f + 127 * 0x1p-11f));
         }
     }
 
-    /** Every bound between two codes and its neighbours, and many numbers besides. */
+    /** Every bound between two quants and its neighbours, and many numbers besides. */
     @Test
     void nf4FindsTheNearestCode() {
-        float[] codes = Nf4.codes16();
+        float[] quants = Nf4.quants16();
         List<Float> numbers = new ArrayList<>();
-        for (int i = 0; i + 1 < codes.length; i++) {
-            float bound = (codes[i] + codes[i + 1]) / 2;
-            numbers.addAll(List.of(bound, Math.nextUp(bound), Math.nextDown(bound), codes[i], codes[i + 1]));
+        for (int i = 0; i + 1 < quants.length; i++) {
+            float bound = (quants[i] + quants[i + 1]) / 2;
+            numbers.addAll(List.of(bound, Math.nextUp(bound), Math.nextDown(bound), quants[i], quants[i + 1]));
         }
         for (int i = -10_000; i <= 10_000; i++) {
             float x = i / 10_000f;
@@ -52,7 +52,7 @@ final class GroupFormatsTest {
         }
         for (float x : numbers) {
             int nearest = 0;
-            while (nearest < 15 && x > (codes[nearest] + codes[nearest + 1]) / 2) {
+            while (nearest < 15 && x > (quants[nearest] + quants[nearest + 1]) / 2) {
                 nearest++;
             }
             assertThat(Nf4.code(x)).as("%s", x).isEqualTo(nearest);
@@ -67,7 +67,7 @@ final class GroupFormatsTest {
         }
         Int8Groups coded = Int8Groups.encode(w, 1, 255, 255);
         for (int i = 0; i < w.length; i++) {
-            assertThat(coded.codes()[i]).isEqualTo((byte) (i - 127));
+            assertThat(coded.quants()[i]).isEqualTo((byte) (i - 127));
         }
         assertThat(coded.decode()).isEqualTo(w);
     }
@@ -76,13 +76,13 @@ final class GroupFormatsTest {
     void aGroupOfZerosHasScaleZero() {
         Int8Groups int8 = Int8Groups.encode(new float[8], 2, 4, 4);
         assertThat(int8.scales()).containsOnly((short) 0);
-        assertThat(int8.codes()).containsOnly((byte) 0);
+        assertThat(int8.quants()).containsOnly((byte) 0);
         for (Fp4Groups coded : new Fp4Groups[] {
             Fp4Groups.encode(new float[6], 2, 3, 2),
             Fp4Groups.encodeMx(new float[6], 2, 3),
             Fp4Groups.encodeNv(new float[6], 2, 3)
         }) {
-            assertThat(coded.codes()).containsOnly((byte) 0);
+            assertThat(coded.quants()).containsOnly((byte) 0);
             assertThat(coded.decode()).isEqualTo(new float[6]);
         }
         assertThat(Nf4.encodeDouble(new float[130], 64).decode()).isEqualTo(new float[130]);
@@ -99,12 +99,12 @@ final class GroupFormatsTest {
         }
         byte[] nibbles = {0x10, 0x32, 0x54, 0x76, (byte) 0x90, (byte) 0xba, (byte) 0xdc, (byte) 0xfe};
         for (Fp4Groups coded : new Fp4Groups[] {Fp4Groups.encode(w, 1, 16, 16), Fp4Groups.encodeNv(w, 1, 16)}) {
-            assertThat(coded.codes()).isEqualTo(nibbles);
+            assertThat(coded.quants()).isEqualTo(nibbles);
             assertThat(coded.decode()).isEqualTo(w);
         }
         Fp4Groups mx = Fp4Groups.encodeMx(w, 1, 16);
-        assertThat(Arrays.copyOf(mx.codes(), 8)).isEqualTo(nibbles);
-        assertThat(mx.codes()).hasSize(16);
+        assertThat(Arrays.copyOf(mx.quants(), 8)).isEqualTo(nibbles);
+        assertThat(mx.quants()).hasSize(16);
         assertThat(mx.scales()).containsExactly((byte) 127);
         assertThat(mx.decode()).isEqualTo(w);
     }
@@ -140,7 +140,7 @@ final class GroupFormatsTest {
         for (int block = 0; block < 3; block++) {
             assertThat(blocks.getFloat(36 * block)).isEqualTo(flat.absmax().at(block));
             for (int i = 0; i < 32; i++) {
-                assertThat(blocks.get(36 * block + 4 + i)).isEqualTo(flat.codes()[32 * block + i]);
+                assertThat(blocks.get(36 * block + 4 + i)).isEqualTo(flat.quants()[32 * block + i]);
             }
         }
         float[] decoded = new float[192];
@@ -152,9 +152,9 @@ final class GroupFormatsTest {
 
     @Test
     void everyNf4CodeComesBackHighNibbleFirst() {
-        Nf4 coded = Nf4.encode(Nf4.codes16(), 64);
-        assertThat(coded.codes()).containsExactly(0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef);
-        assertThat(coded.decode()).isEqualTo(Nf4.codes16());
+        Nf4 coded = Nf4.encode(Nf4.quants16(), 64);
+        assertThat(coded.quants()).containsExactly(0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef);
+        assertThat(coded.decode()).isEqualTo(Nf4.quants16());
     }
 
     @ParameterizedTest
@@ -170,7 +170,8 @@ final class GroupFormatsTest {
     void doubleQuantizationTakes4127MillibitsAWeight() {
         Nf4 coded = Nf4.encodeDouble(gaussian(64 * 256 * 8), 64);
         Nf4.Absmax.Nested nested = (Nf4.Absmax.Nested) coded.absmax();
-        double bits = 8.0 * (coded.codes().length + nested.codes().length + 4 * nested.absmax().length) / coded.size();
+        double bits =
+                8.0 * (coded.quants().length + nested.quants().length + 4 * nested.absmax().length) / coded.size();
         assertThat(bits).isBetween(4.126, 4.128);
     }
 
@@ -191,21 +192,21 @@ final class GroupFormatsTest {
 
     @Test
     void everyInt4CodeComesBack() {
-        byte[] codes = new byte[16 * 8];
+        byte[] quants = new byte[16 * 8];
         byte[] zeros = new byte[8];
         short[] scales = new short[8];
-        for (int i = 0; i < codes.length; i++) {
-            codes[i] = (byte) ((i + i / 16) % 16);
+        for (int i = 0; i < quants.length; i++) {
+            quants[i] = (byte) ((i + i / 16) % 16);
         }
         for (int o = 0; o < 8; o++) {
             zeros[o] = (byte) (2 * o + 1);
             scales[o] = Float.floatToFloat16(o + 1);
         }
-        Int4Gptq gptq = Int4Gptq.pack(codes, 8, 16, zeros, scales, new int[16]);
+        Int4Gptq gptq = Int4Gptq.pack(quants, 8, 16, zeros, scales, new int[16]);
         for (int o = 0; o < 8; o++) {
             for (int i = 0; i < 16; i++) {
-                assertThat(gptq.code(o, i)).isEqualTo(codes[o * 16 + i]);
-                assertThat(gptq.decode()[o * 16 + i]).isEqualTo((o + 1f) * (codes[o * 16 + i] - zeros[o]));
+                assertThat(gptq.code(o, i)).isEqualTo(quants[o * 16 + i]);
+                assertThat(gptq.decode()[o * 16 + i]).isEqualTo((o + 1f) * (quants[o * 16 + i] - zeros[o]));
             }
             assertThat(gptq.zero(0, o)).isEqualTo(zeros[o]);
         }
@@ -242,7 +243,7 @@ final class GroupFormatsTest {
                 misuse("no group", () -> Int8Groups.encode(six, 2, 3, 0), "a group above 0"),
                 misuse("negative rows", () -> Int8Groups.encode(six, -2, -3, 1), "got -2 x -3"),
                 misuse("too large", () -> Int8Groups.encode(six, 1 << 20, 1 << 20, 128), "less than 2^31"),
-                misuse("codes too short", () -> new Int8Groups(2, 3, 4, new byte[7], new short[2]), "expected 8"),
+                misuse("quants too short", () -> new Int8Groups(2, 3, 4, new byte[7], new short[2]), "expected 8"),
                 misuse("scales too short", () -> new Int8Groups(2, 3, 4, new byte[8], new short[1]), "expected 2"),
                 misuse(
                         "not a number",

@@ -46,12 +46,12 @@ final class MatrixCodecTest {
     void actOrderedGptqKeepsItsOrder(int group) {
         int groups = 256 / group;
         Random random = new Random(group);
-        byte[] codes = new byte[16 * 256];
+        byte[] quants = new byte[16 * 256];
         byte[] zeros = new byte[groups * 16];
         short[] scales = new short[groups * 16];
         int[] gIdx = new int[256];
-        for (int i = 0; i < codes.length; i++) {
-            codes[i] = (byte) random.nextInt(16);
+        for (int i = 0; i < quants.length; i++) {
+            quants[i] = (byte) random.nextInt(16);
         }
         for (int i = 0; i < zeros.length; i++) {
             zeros[i] = (byte) random.nextInt(16);
@@ -60,7 +60,7 @@ final class MatrixCodecTest {
         for (int i = 0; i < gIdx.length; i++) {
             gIdx[i] = random.nextInt(groups);
         }
-        Int4Gptq file = Int4Gptq.pack(codes, 16, 256, zeros, scales, gIdx);
+        Int4Gptq file = Int4Gptq.pack(quants, 16, 256, zeros, scales, gIdx);
         DType type = Int4Gptq.type(256, groups).orElseThrow();
         ByteBuffer planes = planes(type, 16, 256);
         file.planes(type, 300, planes::put);

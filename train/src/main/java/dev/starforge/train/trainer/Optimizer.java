@@ -38,8 +38,8 @@ final class Optimizer implements AutoCloseable {
         rate = session.allocate(Spec.f32(3));
         parameters.forEach((name, parameter) -> {
             if (settings.eightBit()) {
-                state.put("m." + name, zeros(Training.AdamW8.codes(parameter.shape())));
-                state.put("v." + name, zeros(Training.AdamW8.codes(parameter.shape())));
+                state.put("m." + name, zeros(Training.AdamW8.quants(parameter.shape())));
+                state.put("v." + name, zeros(Training.AdamW8.quants(parameter.shape())));
                 state.put("scales." + name, zeros(Training.AdamW8.scales(parameter.shape())));
             } else {
                 state.put("m." + name, zeros(parameter.spec()));

@@ -117,10 +117,10 @@ final class GoldenFormats {
         int columns = (int) file.tensor(name + ".w").shape().dim(1);
         int group = Integer.parseInt(name.substring(name.indexOf('g') + 1));
         Int8Groups ours = Int8Groups.encode(file.floats(name + ".w"), rows, columns, group);
-        byte[] codes = file.bytes(name + ".q", "I8").array();
+        byte[] quants = file.bytes(name + ".q", "I8").array();
         short[] scales = new short[ours.scales().length];
         file.bytes(name + ".scale", "F16").asShortBuffer().get(scales);
-        boolean pass = Arrays.equals(ours.codes(), codes)
+        boolean pass = Arrays.equals(ours.quants(), quants)
                 && Arrays.equals(ours.scales(), scales)
                 && Arrays.equals(ours.decode(), file.floats(name + ".deq"));
         return Jackson.object().put("name", name).put("pass", pass);
