@@ -40,6 +40,19 @@ public final class PoolFixture implements AutoCloseable {
             Duration.ofSeconds(30),
             Duration.ofSeconds(1));
 
+    /** The same, but no worker fails a health check: a busy machine may delay an answer by more than a second. */
+    static final PoolTimeouts WITHOUT_HEALTH_CHECKS = new PoolTimeouts(
+            QUICK.start(),
+            Duration.ofHours(1),
+            QUICK.misses(),
+            Duration.ofHours(1),
+            QUICK.token(),
+            QUICK.drain(),
+            QUICK.terminate(),
+            QUICK.early(),
+            QUICK.request(),
+            QUICK.resolve());
+
     /** The same, but for the time that a start may take. */
     static PoolTimeouts starting(Duration time) {
         return new PoolTimeouts(

@@ -61,11 +61,11 @@ final class PoolTest {
 
     @Test
     void aKilledWorkerCausesAtMostARetriableError() throws Exception {
-        try (PoolFixture pool = new PoolFixture(folder)
-                .model("slow", "tokens=80 step_ms=20", NEVER)
-                .start()) {
+        try (PoolFixture pool = new PoolFixture(folder).model("slow", "tokens=80 step_ms=20", NEVER)) {
+            pool.timing = PoolFixture.WITHOUT_HEALTH_CHECKS;
+            pool.start();
             String first = pool.worker("slow", false);
-            String second = pool.worker("slow", true);
+            pool.worker("slow", true);
             PoolFixture.await("both are ready", () -> pool.status(first).equals("READY"));
             try (ExecutorService clients = Executors.newVirtualThreadPerTaskExecutor()) {
                 List<Future<Streamed>> streams = new ArrayList<>();
@@ -106,6 +106,17 @@ final class PoolTest {
             }
             PoolFixture.await("it is back", () -> pool.status(first).equals("READY"));
             assertThat(pool.worker(first).path("restarts").intValue()).isEqualTo(1);
+        }
+    }
+
+    @Test
+    void aStoppedProcessIsReplacedAndOneThatDrainsIsNot() throws Exception {
+        try (PoolFixture pool = new PoolFixture(folder)
+                .model("slow", "tokens=80 step_ms=20", NEVER)
+                .start()) {
+            String first = pool.worker("slow", false);
+            String second = pool.worker("slow", true);
+            PoolFixture.await("both are ready", () -> pool.status(first).equals("READY"));
             hang(pool, second);
             shutDownByItself(pool, second);
         }
