@@ -122,7 +122,7 @@ final class LostGpuTest {
     @Test
     void withoutMemoryForAContextItEndsByTheSameCode() throws IOException, InterruptedException {
         assertThat(ended(start(0, Map.of("FAKE_CUDA_FAILS", "cuDevicePrimaryCtxRetain")), OUT_OF_MEMORY))
-                .contains("open cuda:0: ", (3L << 30) + " of " + (8L << 30) + " bytes are taken", "contexts left: 0");
+                .contains("open cuda:0: ", (3L << 30) + " of " + (8L << 30) + " bytes are in use", "contexts left: 0");
     }
 
     /** Kernels are loaded into the GPU's memory, too, and the first time when the device is checked. */
