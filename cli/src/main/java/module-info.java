@@ -3,6 +3,7 @@ import org.jspecify.annotations.NullMarked;
 /** The composition root: one class per command, and the only module that reads flags and the environment. */
 @NullMarked
 module dev.starforge.cli {
+    requires dev.starforge.api;
     requires dev.starforge.data;
     requires dev.starforge.serve;
     requires dev.starforge.train;

@@ -11,17 +11,21 @@ module dev.starforge.serve {
     requires static transitive org.jspecify;
 
     exports dev.starforge.serve to
+            dev.starforge.api,
             dev.starforge.cli;
     exports dev.starforge.serve.engine to
+            dev.starforge.api,
             dev.starforge.cli;
     exports dev.starforge.serve.http to
             dev.starforge.cli;
     exports dev.starforge.serve.log to
+            dev.starforge.api,
             dev.starforge.cli;
     exports dev.starforge.serve.pool to
             dev.starforge.cli;
     exports dev.starforge.serve.pool.config to
             dev.starforge.cli;
     exports dev.starforge.serve.scheduler to
+            dev.starforge.api,
             dev.starforge.cli;
 }

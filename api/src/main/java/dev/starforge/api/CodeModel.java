@@ -27,7 +27,7 @@ import java.util.TreeSet;
  * the KV cache is float16.
  */
 public final class CodeModel implements AutoCloseable {
-    private static final Precision PRECISION =
+    static final Precision PRECISION =
             Precision.of(DType.F32).withKv(DType.F16).withWeightsAsStored().withInt8Activations(true);
 
     private final Device device;

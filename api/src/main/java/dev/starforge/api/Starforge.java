@@ -1,11 +1,16 @@
 package dev.starforge.api;
 
+import dev.starforge.api.server.EngineOptions;
+import dev.starforge.api.server.ModelServer;
+import dev.starforge.api.server.OpenedDevice;
 import dev.starforge.model.ModelException;
 import dev.starforge.model.Quantization;
 import dev.starforge.model.lora.LoraAdapter;
+import dev.starforge.serve.log.EventLog;
 import dev.starforge.tensor.device.Backend;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.DeviceOptions;
+import dev.starforge.tensor.device.Fallback;
 import dev.starforge.tensor.device.Probe;
 import dev.starforge.tensor.device.Selection;
 import dev.starforge.text.tokenizer.Tokenizer;
@@ -27,6 +32,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 
 /**
@@ -73,22 +79,78 @@ public final class Starforge implements AutoCloseable {
      * @return the open device; the caller closes it
      */
     public static Starforge open(String name, Path kernelCache) {
-        int colon = name.indexOf(':');
-        int index = colon < 0 ? 0 : number(name, name.substring(colon + 1));
         return StarforgeException.guard(() -> {
+            DeviceChoice chosen = DeviceChoice.of(name);
+            return new Starforge(
+                    chosen.open(kernelCache),
+                    DeviceInfo.of(chosen.backend(), chosen.detected()),
+                    chosen.reason(),
+                    chosen.machine());
+        });
+    }
+
+    /**
+     * Serves a model over HTTP on a device of its own, as the {@code serve} command does.
+     *
+     * @param device auto, cpu, cuda, metal or reference, optionally with an index such as cuda:1
+     * @param kernelCache folder for compiled GPU kernels, created if necessary
+     * @param model a folder, a .gguf file, a run, a checkpoint, or an adapter, which is applied to the base model it names
+     * @param config address and limits
+     * @return the server, ready for requests; the caller closes it
+     */
+    public static CodeModelServer serve(String device, Path kernelCache, Path model, ServeConfig config) {
+        return StarforgeException.guard(() -> {
+            DeviceChoice chosen = DeviceChoice.of(device);
+            EngineOptions engine = new EngineOptions(
+                    CodeModel.PRECISION,
+                    Fallback.QUIET,
+                    config.maxBatch(),
+                    config.maxQueue(),
+                    config.context().isPresent() ? Optional.of(config.context().getAsInt()) : Optional.empty(),
+                    config.kvCacheBytes(),
+                    Map.of(),
+                    0,
+                    1,
+                    Optional.empty());
+            try {
+                return new CodeModelServer(ModelServer.start(
+                        TunedModel.of(model, Optional.empty(), Path::of),
+                        config.worker(),
+                        engine,
+                        () -> new OpenedDevice(chosen.open(kernelCache), chosen.machine()),
+                        EventLog.silent()));
+            } catch (IOException failure) {
+                throw new UncheckedIOException(failure);
+            } catch (InterruptedException interrupted) {
+                Thread.currentThread().interrupt();
+                throw new StarforgeException("serve: interrupted while the model was loading");
+            } catch (IllegalArgumentException unusable) { // a reachable address without API keys
+                throw new StarforgeException(String.valueOf(unusable.getMessage()));
+            }
+        });
+    }
+
+    /** A device that a name selects. */
+    private record DeviceChoice(Backend backend, Probe.DetectedDevice detected, int index, String reason) {
+        static DeviceChoice of(String name) {
+            int colon = name.indexOf(':');
+            int index = colon < 0 ? 0 : number(name, name.substring(colon + 1));
             Selection selection = Selection.choose(colon < 0 ? name : name.substring(0, colon));
-            Backend backend = selection.backend();
-            List<Probe.DetectedDevice> found = backend.probe().devices();
+            List<Probe.DetectedDevice> found = selection.backend().probe().devices();
             if (index >= found.size()) {
                 throw new StarforgeException("device " + name + ": expected an index below " + found.size()
                         + ", the number of such devices");
             }
-            return new Starforge(
-                    backend.open(new DeviceOptions(index, 0, kernelCache)),
-                    DeviceInfo.of(backend, found.get(index)),
-                    selection.reason(),
-                    MachineFacts.of(backend.name(), found.get(index)));
-        });
+            return new DeviceChoice(selection.backend(), found.get(index), index, selection.reason());
+        }
+
+        Device open(Path kernelCache) {
+            return backend.open(new DeviceOptions(index, 0, kernelCache));
+        }
+
+        MachineFacts machine() {
+            return MachineFacts.of(backend.name(), detected);
+        }
     }
 
     private static int number(String name, String digits) {

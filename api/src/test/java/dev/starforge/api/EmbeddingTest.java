@@ -65,6 +65,7 @@ final class EmbeddingTest {
                 .contains("devices: [")
                 .contains("trained: FINISHED after 12 steps, loss fell")
                 .contains("merged: logits differ by ")
+                .contains("served: {\"object\":\"list\",\"data\":[{\"id\":\"tuned\"")
                 .contains("refused: ")
                 .contains("missing.gguf");
         assertThat(line(embedded.out(), "streamed: "))
@@ -79,6 +80,7 @@ final class EmbeddingTest {
         List<String> arguments = new ArrayList<>(List.of(
                 "-quiet",
                 "-Xdoclint:all",
+                "-Xdoclint/package:dev.starforge.api",
                 "-Werror",
                 "-d",
                 folder.resolve("javadoc").toString(),

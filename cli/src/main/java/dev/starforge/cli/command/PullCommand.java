@@ -161,7 +161,7 @@ final class PullCommand implements Callable<Integer> {
 
         private final ProgressBar bar;
         private final long began;
-        private double told;
+        private double lastPrinted;
         private long first = -1;
 
         Meter(ProgressBar bar, long began) {
@@ -172,10 +172,10 @@ final class PullCommand implements Callable<Integer> {
         void at(long done, long total) {
             first = first < 0 ? done : first;
             double seconds = (System.nanoTime() - began) / 1e9;
-            if (!bar.isTerminal() && seconds - told < PIPE_SECONDS) {
+            if (!bar.isTerminal() && seconds - lastPrinted < PIPE_SECONDS) {
                 return;
             }
-            told = seconds;
+            lastPrinted = seconds;
             double rate = (done - first) / seconds;
             String text = String.format(
                     Locale.ROOT,

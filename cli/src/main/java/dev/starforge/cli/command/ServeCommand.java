@@ -4,7 +4,7 @@ import dev.starforge.cli.model.DefaultModel;
 import dev.starforge.cli.model.ModelLocator;
 import dev.starforge.cli.options.ModelFlags;
 import dev.starforge.cli.options.ServingFlags;
-import dev.starforge.cli.serve.ModelServer;
+import dev.starforge.cli.serve.ServerProcess;
 import dev.starforge.train.tune.TunedModel;
 import java.io.PrintWriter;
 import java.nio.file.Path;
@@ -54,6 +54,6 @@ final class ServeCommand implements Callable<Integer> {
         String named = DefaultModel.of(model, Path.of(""), err);
         TunedModel tuned = ModelFlags.describe(
                 TunedModel.of(ModelLocator.find(named, ModelFlags.WANTED), Optional.empty(), ModelFlags::base), err);
-        return new ModelServer("serve", tuned, port, options, Optional.empty()).run();
+        return new ServerProcess("serve", options).run(tuned, port, Optional.empty());
     }
 }

@@ -3,7 +3,7 @@ package dev.starforge.cli.command;
 import dev.starforge.cli.model.ModelLocator;
 import dev.starforge.cli.options.ModelFlags;
 import dev.starforge.cli.options.ServingFlags;
-import dev.starforge.cli.serve.ModelServer;
+import dev.starforge.cli.serve.ServerProcess;
 import dev.starforge.train.tune.TunedModel;
 import java.net.URI;
 import java.util.Optional;
@@ -74,6 +74,6 @@ final class WorkerCommand implements Callable<Integer> {
     public Integer call() {
         TunedModel tuned =
                 TunedModel.of(ModelLocator.find(model, ModelFlags.WANTED), Optional.empty(), ModelFlags::base);
-        return new ModelServer(workerId, tuned, port, options, callback.target()).run();
+        return new ServerProcess(workerId, options).run(tuned, port, callback.target());
     }
 }

@@ -1,8 +1,25 @@
 package dev.starforge.cli.options;
 
+import dev.starforge.api.server.EngineOptions;
+import dev.starforge.api.server.ModelServer;
+import dev.starforge.api.server.OpenedDevice;
+import dev.starforge.cli.output.ErrorMessage;
+import dev.starforge.serve.WorkerOptions;
 import dev.starforge.serve.log.EventLog.LogLevel;
+import dev.starforge.tensor.device.Backend;
+import dev.starforge.train.plan.MachineFacts;
+import dev.starforge.train.tune.TunedModel;
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.net.UnknownHostException;
+import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
+import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import picocli.CommandLine;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
@@ -16,7 +33,7 @@ public final class ServingFlags {
     private CommandSpec command;
 
     @Mixin
-    public DeviceFlags flags;
+    private DeviceFlags device;
 
     @Option(names = "--cuda-device", paramLabel = "N", description = "Same as --device cuda --device-index N.")
     private Integer cuda;
@@ -31,20 +48,20 @@ public final class ServingFlags {
             description =
                     "Address to listen on. An address that is reachable from other machines requires --api-key-file."
                             + " Default: 127.0.0.1.")
-    public String host;
+    private String host;
 
     @Option(
             names = "--api-key-file",
             paramLabel = "FILE",
             description =
                     "File with API keys, one per line; requests must send one of them (Authorization: Bearer KEY).")
-    public Path keys;
+    private Path keys;
 
     @Option(
             names = "--served-model-name",
             paramLabel = "NAME",
             description = "Model name in the API. Default: the name of the file or folder.")
-    public String servedName;
+    private String servedName;
 
     @Option(
             names = "--adapter",
@@ -52,35 +69,35 @@ public final class ServingFlags {
             description =
                     "LoRA adapter that requests can select by name: an adapter folder, a checkpoint or a run. Can be"
                             + " repeated.")
-    public Map<String, Path> adapters = Map.of();
+    private Map<String, Path> adapters = Map.of();
 
     @Option(
             names = "--adapter-root",
             paramLabel = "DIR",
             description =
                     "Folder from which adapters can be loaded at run time (POST /v1/load_lora_adapter). Default: none.")
-    public Path adapterRoot;
+    private Path adapterRoot;
 
     @Option(
             names = "--max-adapters",
             paramLabel = "N",
             description = "Maximum number of loaded adapters. Default: the number of --adapter options; 8 with"
                     + " --adapter-root.")
-    Integer maxAdapters;
+    private Integer maxAdapters;
 
     @Option(
             names = "--max-lora-rank",
             defaultValue = "64",
             paramLabel = "N",
             description = "Maximum rank of an adapter. Default: 64.")
-    public int maxRank;
+    private int maxRank;
 
     @Option(
             names = "--max-batch",
             defaultValue = "32",
             paramLabel = "N",
             description = "Maximum number of sequences in a batch, 1 to 64; further requests wait. Default: 32.")
-    public int maxBatch;
+    private int maxBatch;
 
     @Option(
             names = "--max-queue",
@@ -88,14 +105,14 @@ public final class ServingFlags {
             paramLabel = "N",
             description = "Maximum number of requests, including waiting ones; further requests are answered with 429."
                     + " Default: 256.")
-    public int maxQueue;
+    private int maxQueue;
 
     @Option(
             names = "--context",
             paramLabel = "N",
             description =
                     "Maximum number of tokens of prompt and completion. Default: the context length of the model.")
-    public Integer context;
+    private Integer context;
 
     @Option(
             names = "--kv-memory",
@@ -103,27 +120,27 @@ public final class ServingFlags {
             description =
                     "Memory for the KV cache, e.g. 512M or 4G. Default: enough for --max-batch full contexts, but at"
                             + " most a quarter of the free memory.")
-    public String kvMemory;
+    private String kvMemory;
 
     @Option(
             names = "--inference-timeout",
             defaultValue = "300",
             paramLabel = "SECONDS",
             description = "Maximum duration of a request. Default: 300.")
-    public int timeout;
+    private int timeout;
 
     @Option(
             names = "--chat-template",
             paramLabel = "FILE",
             description = "Jinja chat template. Default: the template of the model.")
-    public Path chatTemplate;
+    private Path chatTemplate;
 
     @Option(
             names = "--log-level",
             defaultValue = "info",
             paramLabel = "LEVEL",
             description = "Log level: debug, info, warn or error. Default: info.")
-    LogLevel level;
+    private LogLevel level;
 
     @Option(names = "--verbose", description = "Same as --log-level debug.")
     private boolean verbose;
@@ -132,8 +149,99 @@ public final class ServingFlags {
         return verbose ? LogLevel.DEBUG : level;
     }
 
+    /** The name of the model in the API. */
+    public String name(TunedModel tuned) {
+        String name = servedName != null
+                ? servedName
+                : ModelServer.nameOf(tuned.adapter().orElse(tuned.model()));
+        if (name.isBlank() || name.length() > 128) {
+            throw wrong("--served-model-name: expected 1 to 128 characters, got " + name.length());
+        }
+        if (adapters.containsKey(name)) {
+            throw wrong("--adapter: " + name + " is the name of the model; choose another name for the adapter");
+        }
+        return name;
+    }
+
+    /** The API keys of --api-key-file. */
+    public List<String> apiKeys() {
+        return ApiKeys.read("--api-key-file", keys, this::wrong);
+    }
+
+    /** Options of the HTTP server. */
+    public WorkerOptions worker(String workerId, String model, int port) {
+        if (port < 0 || port > 65_535) {
+            throw wrong("--port: expected 0 to 65535, got " + port);
+        }
+        if (timeout < 1) {
+            throw wrong("--inference-timeout: expected at least 1, got " + timeout);
+        }
+        WorkerOptions options = WorkerOptions.local(workerId, model, port)
+                .withAddress(new InetSocketAddress(address(), port))
+                .withKeys(apiKeys())
+                .withTimes(Duration.ofSeconds(timeout), Duration.ofSeconds(30));
+        return adapterRoot == null ? options : options.withAdapterRoot(adapterRoot);
+    }
+
+    private InetAddress address() {
+        try {
+            return InetAddress.getByName(host);
+        } catch (UnknownHostException e) {
+            throw wrong("--host: unknown host " + host);
+        }
+    }
+
+    /** Options of the engine. */
+    public EngineOptions engine() {
+        int slots = maxAdapters != null ? maxAdapters : Math.max(adapters.size(), adapterRoot == null ? 0 : 8);
+        Map<String, Path> found = new LinkedHashMap<>();
+        adapters.forEach((name, place) ->
+                found.put(name, TunedModel.adapterOf(place, "`starforge serve " + place + "` serves it")));
+        return new EngineOptions(
+                device.precision(),
+                device.fallback(),
+                maxBatch,
+                maxQueue,
+                Optional.ofNullable(context),
+                kvBytes(),
+                found,
+                slots,
+                maxRank,
+                Optional.ofNullable(chatTemplate).map(this::template));
+    }
+
+    /** Opens the device. */
+    public OpenedDevice open() {
+        DeviceFlags.Opened opened = device.open();
+        Backend backend = opened.selection().backend();
+        return new OpenedDevice(
+                opened.device(),
+                MachineFacts.of(backend.name(), backend.probe().devices().get(device.deviceIndex())));
+    }
+
+    /** Applies --cuda-device and --metal-device. */
+    public void selectDevice() {
+        if (cuda != null && metal != null) {
+            throw wrong("--cuda-device and --metal-device cannot be combined");
+        }
+        if (cuda != null) {
+            device.force("--cuda-device", "cuda", cuda);
+        }
+        if (metal != null) {
+            device.force("--metal-device", "metal", metal);
+        }
+    }
+
+    private String template(Path file) {
+        try {
+            return Files.readString(file);
+        } catch (IOException e) {
+            throw wrong("--chat-template: " + file + " cannot be read: " + ErrorMessage.of(e));
+        }
+    }
+
     /** Bytes of --kv-memory; 0 if it is not given. */
-    public long kvBytes() {
+    private long kvBytes() {
         if (kvMemory == null) {
             return 0;
         }
@@ -148,47 +256,6 @@ public final class ServingFlags {
             default -> 0;
         };
         return Long.parseLong(digits) << shift;
-    }
-
-    public int places() {
-        return maxAdapters != null ? maxAdapters : Math.max(adapters.size(), adapterRoot == null ? 0 : 8);
-    }
-
-    /** Validates the options. */
-    public void check(int port) {
-        if (port < 0 || port > 65_535) {
-            throw wrong("--port: expected 0 to 65535, got " + port);
-        }
-        if (servedName != null && (servedName.isBlank() || servedName.length() > 128)) {
-            throw wrong("--served-model-name: expected 1 to 128 characters, got " + servedName.length());
-        }
-        if (adapters.containsKey("")) {
-            throw wrong("--adapter: expected NAME=DIR, got an empty name");
-        }
-        if (maxBatch < 1 || maxBatch > 64) {
-            throw wrong("--max-batch: expected 1 to 64, got " + maxBatch);
-        }
-        for (Map.Entry<String, Integer> each : Map.of(
-                        "--max-queue", maxQueue, "--inference-timeout", timeout, "--max-lora-rank", maxRank)
-                .entrySet()) {
-            if (each.getValue() < 1) {
-                throw wrong(each.getKey() + ": expected at least 1, got " + each.getValue());
-            }
-        }
-        if (places() < adapters.size()) {
-            throw wrong("--max-adapters: expected at least " + adapters.size() + ", the number of adapters, got "
-                    + places());
-        }
-        kvBytes();
-        if (cuda != null && metal != null) {
-            throw wrong("--cuda-device and --metal-device cannot be combined");
-        }
-        if (cuda != null) {
-            flags.force("--cuda-device", "cuda", cuda);
-        }
-        if (metal != null) {
-            flags.force("--metal-device", "metal", metal);
-        }
     }
 
     public ParameterException wrong(String message) {

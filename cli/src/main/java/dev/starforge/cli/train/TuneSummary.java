@@ -1,8 +1,8 @@
 package dev.starforge.cli.train;
 
+import dev.starforge.api.server.ModelServer;
 import dev.starforge.cli.model.DefaultModel;
 import dev.starforge.cli.output.Escaped;
-import dev.starforge.cli.serve.ServedModelLoader;
 import dev.starforge.text.fim.FimMarkers;
 import dev.starforge.text.json.Jackson;
 import dev.starforge.text.report.ShellQuoting;
@@ -161,7 +161,7 @@ public final class TuneSummary {
 
     /** Configuration for editors. */
     private static String editors(Path model) {
-        String id = ServedModelLoader.name(model);
+        String id = ModelServer.nameOf(model);
         String template = Tokenizers.find(model)
                 .flatMap(FimMarkers::of)
                 .map(fim -> fim.prefix() + "{{{prefix}}}" + fim.suffix() + "{{{suffix}}}" + fim.middle())
@@ -190,7 +190,7 @@ public final class TuneSummary {
     /** README of the tuned model. */
     public String card() {
         Path model = result.model().orElseThrow();
-        StringBuilder card = new StringBuilder("# " + ServedModelLoader.name(model) + "\n\n");
+        StringBuilder card = new StringBuilder("# " + ModelServer.nameOf(model) + "\n\n");
         card.append(result.round().path("base").asString("")).append(", tuned with Starforge on commits up to ");
         card.append(result.round().path("head").asString("")).append(".\n\n```\n");
         lines.clear();

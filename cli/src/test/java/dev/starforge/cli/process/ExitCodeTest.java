@@ -3,7 +3,7 @@ package dev.starforge.cli.process;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.starforge.cli.command.RootCommand;
-import dev.starforge.cli.serve.ModelServer;
+import dev.starforge.cli.serve.ServerProcess;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.StringWriter;
@@ -175,10 +175,10 @@ final class ExitCodeTest {
         expect(ExitCode.WRONG_USE, with(worker, "--cuda-device", "0", "--device", "cpu"));
         expect(ExitCode.WRONG_USE, with(worker, "--cuda-device", "0", "--metal-device", "0"));
         expect(ExitCode.WRONG_USE, with(worker, "--host", "0.0.0.0"));
-        expect(ModelServer.MODEL_REFUSED, with(worker, "--adapter", "a=" + MODEL));
-        expect(ModelServer.MODEL_REFUSED, with(worker, "--adapter", "a=" + broken));
+        expect(ServerProcess.MODEL_REFUSED, with(worker, "--adapter", "a=" + MODEL));
+        expect(ServerProcess.MODEL_REFUSED, with(worker, "--adapter", "a=" + broken));
         expect(
-                ModelServer.CALLBACK_FAILED,
+                ServerProcess.CALLBACK_FAILED,
                 "worker",
                 "--worker-id",
                 "w",

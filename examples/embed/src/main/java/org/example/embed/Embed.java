@@ -1,13 +1,18 @@
 package org.example.embed;
 
 import dev.starforge.api.CodeModel;
+import dev.starforge.api.CodeModelServer;
 import dev.starforge.api.Completion;
 import dev.starforge.api.GenerationConfig;
 import dev.starforge.api.MergeResult;
+import dev.starforge.api.ServeConfig;
 import dev.starforge.api.Starforge;
 import dev.starforge.api.StarforgeException;
 import dev.starforge.api.TrainResult;
 import java.io.IOException;
+import java.io.InputStream;
+import java.net.URI;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
@@ -59,6 +64,10 @@ public final class Embed {
                         + model.complete("def ", GenerationConfig.greedy(16)).text());
                 System.out.println("ended by " + completion.endReason() + " after " + completion.tokens() + " tokens");
             }
+            try (CodeModelServer server =
+                    Starforge.serve(args[1], work.resolve("kernels"), merged.model(), ServeConfig.local("tuned", 0))) {
+                System.out.println("served: " + get(server.uri().resolve("/v1/models")));
+            }
             try (CodeModel missing = starforge.load(work.resolve("missing.gguf"))) {
                 System.out.println(missing.architecture());
             } catch (StarforgeException expected) {
@@ -77,6 +86,12 @@ public final class Embed {
                 "trained: %s after %d steps, loss %s%n",
                 trained.outcome(), trained.steps(), losses[1] < losses[0] ? "fell" : "did not fall");
         return trained;
+    }
+
+    private static String get(URI uri) throws IOException {
+        try (InputStream body = uri.toURL().openStream()) {
+            return new String(body.readAllBytes(), StandardCharsets.UTF_8);
+        }
     }
 
     private static Path lines(Path file, String text) throws IOException {

@@ -21,7 +21,6 @@ import java.time.InstantSource;
 import java.util.List;
 import java.util.Optional;
 import java.util.Set;
-import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ConcurrentLinkedQueue;
@@ -57,7 +56,7 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
 
     private record Served(ServedModel model, Batcher batcher, AdapterSet adapters) {}
 
-    private Scheduler(Callable<ServedModel> loader, int maxRequests, LongSupplier nanos, InstantSource clock) {
+    private Scheduler(Supplier<ServedModel> loader, int maxRequests, LongSupplier nanos, InstantSource clock) {
         this.maxRequests = maxRequests;
         this.nanos = nanos;
         this.clock = clock;
@@ -71,14 +70,19 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
      * @param nanos the clock that chunk sizes are measured with
      */
     public static Scheduler start(
-            Callable<ServedModel> loader, int maxRequests, LongSupplier nanos, InstantSource clock) throws Exception {
+            Supplier<ServedModel> loader, int maxRequests, LongSupplier nanos, InstantSource clock)
+            throws InterruptedException {
         Scheduler scheduler = new Scheduler(loader, maxRequests, nanos, clock);
         scheduler.thread.start();
         try {
             scheduler.loading.get();
             return scheduler;
         } catch (ExecutionException failed) {
-            throw failed.getCause() instanceof Exception cause ? cause : failed;
+            switch (failed.getCause()) {
+                case RuntimeException cause -> throw cause;
+                case Error cause -> throw cause;
+                case Throwable cause -> throw new IllegalStateException(cause);
+            }
         }
     }
 
@@ -313,9 +317,9 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
         signal.release();
     }
 
-    private void run(Callable<ServedModel> loader) {
+    private void run(Supplier<ServedModel> loader) {
         try {
-            ServedModel model = loader.call();
+            ServedModel model = loader.get();
             try {
                 Batcher batcher = new Batcher(model, nanos);
                 status = batcher.status(true);

@@ -36,9 +36,9 @@ public final class CompletionDecodeStream {
     }
 
     private String onlyNew(String piece) {
-        int told = Math.min(again, piece.length());
-        again -= told;
-        return piece.substring(told);
+        int repeated = Math.min(again, piece.length());
+        again -= repeated;
+        return piece.substring(repeated);
     }
 
     /** Removes the prompt's text, which the decoder may hold back until it sees the next id. */

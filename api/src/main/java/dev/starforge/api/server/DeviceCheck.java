@@ -1,4 +1,4 @@
-package dev.starforge.cli.serve;
+package dev.starforge.api.server;
 
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Precision;

@@ -1,4 +1,4 @@
-package dev.starforge.cli.serve;
+package dev.starforge.api.server;
 
 import static org.assertj.core.api.Assertions.assertThatCode;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;

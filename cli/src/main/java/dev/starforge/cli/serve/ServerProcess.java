@@ -1,0 +1,155 @@
+package dev.starforge.cli.serve;
+
+import dev.starforge.api.server.EngineOptions;
+import dev.starforge.api.server.InvalidOptionException;
+import dev.starforge.api.server.ModelServer;
+import dev.starforge.cli.options.ServingFlags;
+import dev.starforge.cli.process.ExitCode;
+import dev.starforge.model.ModelException;
+import dev.starforge.serve.WorkerOptions;
+import dev.starforge.serve.engine.EngineException;
+import dev.starforge.serve.log.EventLog;
+import dev.starforge.serve.log.EventLog.LogFormat;
+import dev.starforge.serve.log.EventLog.LogLevel;
+import dev.starforge.tensor.device.DeviceException;
+import dev.starforge.tensor.device.MemoryException;
+import dev.starforge.text.TokenizerException;
+import dev.starforge.train.TrainException;
+import dev.starforge.train.tune.TunedModel;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.net.URI;
+import java.time.Clock;
+import java.util.Map;
+import java.util.Optional;
+
+/**
+ * The process of a {@link ModelServer}: its log, its exit code, and its end on SIGTERM. The exit code shows whether a restart can
+ * help; it cannot after wrong usage or an unusable model.
+ */
+public final class ServerProcess {
+    public static final int MODEL_REFUSED = 3;
+    static final int DEVICE_LOST = 4;
+    static final int OUT_OF_MEMORY = 5;
+    public static final int CALLBACK_FAILED = 6;
+
+    private final String workerId;
+    private final ServingFlags flags;
+    private final EventLog log;
+
+    public ServerProcess(String workerId, ServingFlags flags) {
+        this.workerId = workerId;
+        this.flags = flags;
+        PrintWriter err = flags.commandLine().getErr();
+        this.log = new EventLog(
+                line -> {
+                    err.println(line);
+                    err.flush();
+                },
+                System.console() != null ? LogFormat.PLAIN : LogFormat.JSON,
+                flags.level(),
+                Clock.systemUTC(),
+                flags.apiKeys(),
+                Map.of("worker_id", workerId));
+    }
+
+    /** Serves a model until shutdown or failure, and returns the exit code. */
+    public int run(TunedModel tuned, int port, Optional<URI> callback) {
+        flags.selectDevice();
+        callback.ifPresent(this::checkCallback);
+        WorkerOptions options = flags.worker(workerId, flags.name(tuned), port);
+        try {
+            EngineOptions engine = flags.engine();
+            try (ModelServer server = ModelServer.start(tuned, options, engine, flags::open, log)) {
+                if (callback.isPresent()) {
+                    sendCallback(server, callback.get());
+                }
+                printHint(server.uri(), options);
+                return await(server);
+            }
+        } catch (InvalidOptionException invalid) {
+            throw flags.wrong(invalid.flagMessage());
+        } catch (EngineException | ModelException | TokenizerException | TrainException refused) {
+            return end(MODEL_REFUSED, refused);
+        } catch (MemoryException full) {
+            return end(OUT_OF_MEMORY, full);
+        } catch (DeviceException lost) {
+            return end(DEVICE_LOST, lost);
+        } catch (CallbackFailed failed) {
+            return end(CALLBACK_FAILED, failed);
+        } catch (IOException taken) {
+            return end(ExitCode.FAILED, taken);
+        } catch (IllegalArgumentException unusable) { // a reachable address without API keys
+            throw flags.wrong(String.valueOf(unusable.getMessage()));
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
+            return ExitCode.FAILED;
+        }
+    }
+
+    private void checkCallback(URI url) {
+        if (!"http".equals(url.getScheme()) && !"https".equals(url.getScheme()) || url.getHost() == null) {
+            throw flags.wrong("--callback-url: expected http://HOST..., got " + url);
+        }
+    }
+
+    private static final class CallbackFailed extends Exception {
+        private static final long serialVersionUID = 1;
+
+        CallbackFailed(IOException cause) {
+            super(cause.getMessage(), cause);
+        }
+    }
+
+    private static void sendCallback(ModelServer server, URI listener) throws CallbackFailed, InterruptedException {
+        try {
+            server.sendCallback(listener);
+        } catch (IOException failed) {
+            throw new CallbackFailed(failed);
+        }
+    }
+
+    /** Prints how to use the server. */
+    private void printHint(URI uri, WorkerOptions options) {
+        PrintWriter out = flags.commandLine().getOut();
+        out.println("serving " + options.model() + " at " + uri);
+        String local = uri.toString()
+                .replace("//0.0.0.0:", "//127.0.0.1:")
+                .replace("//[0:0:0:0:0:0:0:0]:", "//[::1]:");
+        out.println("  curl " + local + "/v1/completions -H 'Content-Type: application/json' "
+                + (options.keys().isEmpty() ? "" : "-H 'Authorization: Bearer KEY' ")
+                + "-d '{\"model\": \"" + options.model() + "\", \"prompt\": \"def hello():\", \"max_tokens\": 32}'");
+        out.println("  browser: " + local);
+        out.println("  OpenAI clients: base_url " + local + "/v1; llama.vim: endpoint_fim " + local
+                + "/infill; llama.vscode: endpoint " + local);
+        out.flush();
+    }
+
+    /** Serves until shutdown or engine failure. */
+    private int await(ModelServer server) throws InterruptedException {
+        Thread hook = Thread.ofPlatform().unstarted(() -> {
+            server.drain();
+            Runtime.getRuntime().halt(ExitCode.DONE);
+        });
+        Runtime.getRuntime().addShutdownHook(hook);
+        Optional<Throwable> failure = server.await();
+        removeHook(hook);
+        return failure.map(why -> end(why instanceof MemoryException ? OUT_OF_MEMORY : DEVICE_LOST, why))
+                .orElse(ExitCode.DONE);
+    }
+
+    private static void removeHook(Thread hook) {
+        try {
+            Runtime.getRuntime().removeShutdownHook(hook);
+        } catch (IllegalStateException ending) { // the shutdown hook is running
+            return;
+        }
+    }
+
+    private int end(int code, Throwable why) {
+        log.line(LogLevel.ERROR, "worker", "end", workerId)
+                .with("error_kind", String.valueOf(code))
+                .log(String.valueOf(why.getMessage() == null ? why : why.getMessage()));
+        return code;
+    }
+}
