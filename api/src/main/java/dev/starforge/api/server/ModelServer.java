@@ -42,11 +42,7 @@ public final class ModelServer implements AutoCloseable {
      * @param device opens the device, on the engine's thread
      */
     public static ModelServer start(
-            TunedModel model,
-            WorkerOptions options,
-            EngineOptions engine,
-            Supplier<OpenedDevice> device,
-            EventLog log)
+            TunedModel model, WorkerOptions options, EngineOptions engine, Supplier<OpenedDevice> device, EventLog log)
             throws IOException, InterruptedException {
         Worker worker = Worker.start(options, log, Clock.systemUTC(), new SecureRandom());
         try {

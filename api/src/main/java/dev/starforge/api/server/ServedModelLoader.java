@@ -126,7 +126,8 @@ final class ServedModelLoader {
         if (blocks < 1) {
             throw new InvalidOptionException(
                     "kv-memory",
-                    bytes + " bytes are less than one KV block of " + Engine.BLOCK_SIZE + " tokens, " + each + " bytes");
+                    bytes + " bytes are less than one KV block of " + Engine.BLOCK_SIZE + " tokens, " + each
+                            + " bytes");
         }
         return Math.toIntExact(Math.min(blocks, Integer.MAX_VALUE / Engine.BLOCK_SIZE - 1));
     }

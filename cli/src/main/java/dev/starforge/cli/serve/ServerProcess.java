@@ -113,9 +113,7 @@ public final class ServerProcess {
     private void printHint(URI uri, WorkerOptions options) {
         PrintWriter out = flags.commandLine().getOut();
         out.println("serving " + options.model() + " at " + uri);
-        String local = uri.toString()
-                .replace("//0.0.0.0:", "//127.0.0.1:")
-                .replace("//[0:0:0:0:0:0:0:0]:", "//[::1]:");
+        String local = uri.toString().replace("//0.0.0.0:", "//127.0.0.1:").replace("//[0:0:0:0:0:0:0:0]:", "//[::1]:");
         out.println("  curl " + local + "/v1/completions -H 'Content-Type: application/json' "
                 + (options.keys().isEmpty() ? "" : "-H 'Authorization: Bearer KEY' ")
                 + "-d '{\"model\": \"" + options.model() + "\", \"prompt\": \"def hello():\", \"max_tokens\": 32}'");

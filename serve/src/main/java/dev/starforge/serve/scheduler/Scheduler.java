@@ -78,11 +78,13 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
             scheduler.loading.get();
             return scheduler;
         } catch (ExecutionException failed) {
-            switch (failed.getCause()) {
-                case RuntimeException cause -> throw cause;
-                case Error cause -> throw cause;
-                case Throwable cause -> throw new IllegalStateException(cause);
+            if (failed.getCause() instanceof RuntimeException cause) {
+                throw cause;
             }
+            if (failed.getCause() instanceof Error cause) {
+                throw cause;
+            }
+            throw new IllegalStateException(failed.getCause());
         }
     }
 
