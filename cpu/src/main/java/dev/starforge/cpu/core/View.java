@@ -4,6 +4,7 @@ import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.codec.BlockFormat;
 import dev.starforge.tensor.codec.PlanarCodec;
+import dev.starforge.tensor.codec.PlanarMatrix;
 import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.host.HostMemory;
 import java.lang.foreign.MemorySegment;
@@ -198,16 +199,14 @@ public final class View {
 
     /** A part of one row of a planar type. */
     private void decodeRow(long from, int count, float[] s, int at) {
-        ByteBuffer matrix = matrix(from);
-        int rows = (int) height;
-        int columns = (int) last;
+        PlanarMatrix matrix = new PlanarMatrix(matrix(from), (int) height, (int) last);
         int row = (int) (from / last % height);
         int column = (int) (from % last);
         ByteBuffer quants = ByteBuffer.allocate((int) panels().rowBytes(count));
         for (int i = 0; i < count; i += dtype.blockElements()) {
             unpack(from / last, column + i, quants.array(), (int) panels().rowBytes(i));
         }
-        PlanarCodec.of(dtype).decode(quants, 0, matrix, rows, columns, row, column, count, s, at);
+        PlanarCodec.of(dtype).decode(quants, 0, matrix, row, column, count, s, at);
     }
 
     private Panels panels() {

@@ -6,6 +6,7 @@ import dev.starforge.tensor.DType;
 import dev.starforge.tensor.codec.GptqCodec;
 import dev.starforge.tensor.codec.GroupCodec;
 import dev.starforge.tensor.codec.PlanarCodec;
+import dev.starforge.tensor.codec.PlanarMatrix;
 import java.lang.foreign.MemorySegment;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
@@ -99,14 +100,15 @@ record PanelWeight(
         }
         int first = row + (int) panel * Panels.ROWS;
         int count = Math.min(Panels.ROWS, rows - first);
+        PlanarMatrix matrix = new PlanarMatrix(planes, rows, columns);
         switch (PlanarCodec.of(panels.type)) {
             case GroupCodec codec -> {
                 int group = codec.group();
-                codec.scales(planes, rows, columns, first, count, k / group, depth / group, s, d, Panels.ROWS);
+                codec.scales(matrix, first, count, k / group, depth / group, s, d, Panels.ROWS);
             }
             case GptqCodec codec -> {
                 int[] chosen = groups.get(k / K_BLOCK).groups;
-                codec.scales(planes, rows, columns, first, count, chosen, chosen.length, s, d, m, Panels.ROWS);
+                codec.scales(matrix, first, count, chosen, s, d, m, Panels.ROWS);
             }
         }
     }

@@ -17,6 +17,7 @@ import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.codec.GroupCodec;
 import dev.starforge.tensor.codec.MatrixCodec;
 import dev.starforge.tensor.codec.PlanarCodec;
+import dev.starforge.tensor.codec.PlanarMatrix;
 import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.Linker;
 import java.lang.foreign.MemorySegment;
@@ -98,7 +99,7 @@ class GuardPagesTest {
         MemorySegment scales = guarded(format.planar() ? (long) blocks * ROWS * 4 : PanelFormat.SCALES, end);
         if (format.planar() && PlanarCodec.of(type) instanceof GroupCodec codec) {
             float[] decoded = new float[blocks * ROWS];
-            codec.scales(file, ROWS, k, 0, ROWS, 0, blocks, decoded, 0, ROWS);
+            codec.scales(new PlanarMatrix(file, ROWS, k), 0, ROWS, 0, blocks, decoded, 0, ROWS);
             MemorySegment.copy(decoded, 0, scales, JAVA_FLOAT_UNALIGNED, 0, decoded.length);
         }
         long step = 4L * (ROWS + random.nextInt(9));

@@ -39,26 +39,17 @@ public record GptqCodec(DType type) implements PlanarCodec {
      * Decodes scales and zero points of some groups for {@code count} rows from {@code row} on, group by group; groups
      * are {@code lanes} elements apart.
      *
-     * @param chosen the indices of {@code n} groups
+     * @param chosen the indices of the groups
      */
     public void scales(
-            ByteBuffer matrix,
-            int rows,
-            int columns,
-            int row,
-            int count,
-            int[] chosen,
-            int n,
-            float[] out,
-            int scales,
-            int zeros,
-            int lanes) {
-        ByteBuffer in = MatrixCodec.littleEndian(matrix);
-        int groups = groups(columns);
-        int scalesAt = matrix.position() + rows * columns / 2 + Integer.BYTES * columns;
-        int nibbles = scalesAt + Short.BYTES * rows * groups;
+            PlanarMatrix matrix, int row, int count, int[] chosen, float[] out, int scales, int zeros, int lanes) {
+        ByteBuffer in = MatrixCodec.littleEndian(matrix.planes());
+        int groups = groups(matrix.columns());
+        int weights = matrix.rows() * matrix.columns();
+        int scalesAt = in.position() + weights / 2 + Integer.BYTES * matrix.columns();
+        int nibbles = scalesAt + Short.BYTES * matrix.rows() * groups;
         for (int r = 0; r < count; r++) {
-            for (int j = 0; j < n; j++) {
+            for (int j = 0; j < chosen.length; j++) {
                 int i = (row + r) * groups + chosen[j];
                 out[scales + j * lanes + r] = CodecMath.fp16(in, scalesAt + Short.BYTES * i);
                 out[zeros + j * lanes + r] = (in.get(nibbles + i / 2) >> i % 2 * 4 & 15) + 1 & 15;
@@ -68,22 +59,13 @@ public record GptqCodec(DType type) implements PlanarCodec {
 
     @Override
     public void decode(
-            ByteBuffer quants,
-            int from,
-            ByteBuffer matrix,
-            int rows,
-            int columns,
-            int row,
-            int column,
-            int count,
-            float[] out,
-            int at) {
-        ByteBuffer gIdx = MatrixCodec.plane(type, matrix, rows, columns, 1);
-        int groups = groups(columns);
+            ByteBuffer quants, int from, PlanarMatrix matrix, int row, int column, int count, float[] out, int at) {
+        ByteBuffer gIdx = MatrixCodec.plane(type, matrix.planes(), matrix.rows(), matrix.columns(), 1);
+        int groups = groups(matrix.columns());
         int[] all = new int[groups];
         Arrays.setAll(all, g -> g);
         float[] scales = new float[2 * groups];
-        scales(matrix, rows, columns, row, 1, all, groups, scales, 0, groups, 1);
+        scales(matrix, row, 1, all, scales, 0, groups, 1);
         for (int i = 0; i < count; i++) {
             int code = quants.get(from + i / 2) >> i % 2 * 4 & 15;
             int g = gIdx.getInt(Integer.BYTES * (column + i));

@@ -22,20 +22,10 @@ final class Int8Codec implements GroupCodec {
     }
 
     @Override
-    public void scales(
-            ByteBuffer matrix,
-            int rows,
-            int columns,
-            int row,
-            int count,
-            int first,
-            int groups,
-            float[] out,
-            int at,
-            int lanes) {
-        ByteBuffer in = MatrixCodec.littleEndian(matrix);
-        int scales = matrix.position() + rows * columns;
-        int perRow = columns / GROUP;
+    public void scales(PlanarMatrix matrix, int row, int count, int first, int groups, float[] out, int at, int lanes) {
+        ByteBuffer in = MatrixCodec.littleEndian(matrix.planes());
+        int scales = in.position() + matrix.rows() * matrix.columns();
+        int perRow = matrix.columns() / GROUP;
         for (int i = 0; i < count; i++) {
             for (int g = 0; g < groups; g++) {
                 out[at + g * lanes + i] = CodecMath.fp16(in, scales + Short.BYTES * ((row + i) * perRow + first + g));

@@ -26,23 +26,14 @@ final class Nf4DoubleCodec implements GroupCodec {
     }
 
     @Override
-    public void scales(
-            ByteBuffer matrix,
-            int rows,
-            int columns,
-            int row,
-            int count,
-            int first,
-            int groups,
-            float[] out,
-            int at,
-            int lanes) {
-        ByteBuffer in = MatrixCodec.littleEndian(matrix);
-        int nested = matrix.position() + rows * columns / 2;
-        int mean = nested + Float.BYTES * Math.ceilDiv(rows * columns / BLOCK, Nf4.NESTED_BLOCK);
+    public void scales(PlanarMatrix matrix, int row, int count, int first, int groups, float[] out, int at, int lanes) {
+        ByteBuffer in = MatrixCodec.littleEndian(matrix.planes());
+        int weights = matrix.rows() * matrix.columns();
+        int nested = in.position() + weights / 2;
+        int mean = nested + Float.BYTES * Math.ceilDiv(weights / BLOCK, Nf4.NESTED_BLOCK);
         int quants = mean + Float.BYTES;
         float offset = in.getFloat(mean);
-        int perRow = columns / BLOCK;
+        int perRow = matrix.columns() / BLOCK;
         for (int i = 0; i < count; i++) {
             int block = (row + i) * perRow + first;
             for (int g = 0; g < groups; g++, block++) {

@@ -16,21 +16,11 @@ public sealed interface PlanarCodec extends MatrixCodec permits GroupCodec, Gptq
     int codeBits();
 
     /** Decodes with the quantized values of these elements from byte {@code from} of a separate buffer on. */
-    void decode(
-            ByteBuffer quants,
-            int from,
-            ByteBuffer matrix,
-            int rows,
-            int columns,
-            int row,
-            int column,
-            int count,
-            float[] out,
-            int at);
+    void decode(ByteBuffer quants, int from, PlanarMatrix matrix, int row, int column, int count, float[] out, int at);
 
     @Override
     default void decode(ByteBuffer matrix, int rows, int columns, int row, int column, int count, float[] out, int at) {
         int from = matrix.position() + (int) (((long) row * columns + column) * codeBits() / Byte.SIZE);
-        decode(matrix, from, matrix, rows, columns, row, column, count, out, at);
+        decode(matrix, from, new PlanarMatrix(matrix, rows, columns), row, column, count, out, at);
     }
 }
