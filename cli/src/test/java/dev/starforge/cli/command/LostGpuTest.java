@@ -142,7 +142,8 @@ final class LostGpuTest {
     @Test
     void moreMemoryForKeysAndValuesThanTheDeviceHasIsRefused() throws IOException, InterruptedException {
         assertThat(ended(start(0, Map.of(), "--kv-memory", "9G"), OUT_OF_MEMORY))
-                .contains("cuda:0: --kv-memory: " + (9L << 30) + " bytes exceed", (8L << 30) + " bytes of device memory");
+                .contains(
+                        "cuda:0: --kv-memory: " + (9L << 30) + " bytes exceed", (8L << 30) + " bytes of device memory");
     }
 
     @Test
