@@ -30,6 +30,9 @@ module dev.starforge.train {
     exports dev.starforge.train.plan to
             dev.starforge.api,
             dev.starforge.cli;
+    exports dev.starforge.train.quantize to
+            dev.starforge.api,
+            dev.starforge.cli;
     exports dev.starforge.train.run to
             dev.starforge.api,
             dev.starforge.cli;

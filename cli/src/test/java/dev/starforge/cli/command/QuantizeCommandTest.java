@@ -100,7 +100,17 @@ final class QuantizeCommandTest {
 
     /** The goldens were quantized from the same numbers by the format's own reference. */
     @ParameterizedTest
-    @CsvSource({"q8_0, Q8_0", "q4_0, Q4_0", "q4_k, Q4_K", "q6_k, Q6_K"})
+    @CsvSource({
+        "q8_0, Q8_0",
+        "q4_0, Q4_0",
+        "q4_1, Q4_1",
+        "q5_0, Q5_0",
+        "q5_1, Q5_1",
+        "q3_k_s, Q3_K",
+        "q4_k, Q4_K",
+        "q5_k_s, Q5_K",
+        "q6_k, Q6_K"
+    })
     void blocksAreThoseOfTheGoldens(String to, String golden) {
         Path out = folder.resolve("out.gguf");
         CommandOutcome outcome = run(GOLDEN.resolve("gguf/micro-F32.gguf"), to, out);
@@ -159,7 +169,47 @@ final class QuantizeCommandTest {
     @Test
     void typesAndNamesThatAreNotAreRefused() {
         Path model = GOLDEN.resolve("models/starcoder2");
-        assertThat(run(model, "q5_k", folder.resolve("out.gguf")).err()).contains("q4_0, q8_0, q4_k, q6_k, got q5_k");
+        assertThat(run(model, "q7_k", folder.resolve("out.gguf")).err()).contains("q4_k_s, q4_k_m", ", got q7_k");
         assertThat(run(model, "q8_0", folder.resolve("out.bin")).err()).contains("expected a .gguf file");
+    }
+
+    /** Text is a file here; the built-in model has a tokenizer, and its rows are whole blocks of 32. */
+    @Test
+    void calibrationTextGivesAnImportanceMatrixAndHeldOutTextTheQuality() throws IOException {
+        Path text = folder.resolve("text.txt");
+        StringBuilder lines = new StringBuilder();
+        for (int i = 0; i < 700; i++) {
+            lines.append("    int value").append(i).append(" = compute(").append(i * 7).append(");\n");
+        }
+        Files.writeString(text, lines);
+        Path out = folder.resolve("out.gguf");
+        CommandOutcome outcome = run(
+                Path.of("nano"),
+                "q4_0",
+                out,
+                "--allow-requantize",
+                "--calibration",
+                text.toString(),
+                "--evaluate",
+                text.toString(),
+                "--chunks",
+                "4");
+        assertThat(outcome.code()).as(outcome.err()).isZero();
+        assertThat(folder.resolve("out.gguf.imatrix.gguf")).isRegularFile();
+        JsonNode quality = outcome.json().path("quality");
+        assertThat(quality.path("tokens").intValue()).isEqualTo(4 * 255);
+        assertThat(quality.path("kl_divergence").doubleValue()).isBetween(1e-4, 0.2);
+        assertThat(quality.path("same_top_token").doubleValue()).isBetween(0.7, 1.0);
+        assertThat(outcome.json().path("tensors"))
+                .anySatisfy(tensor -> assertThat(tensor.path("importance").booleanValue(false)).isTrue());
+    }
+
+    @Test
+    void optionsThatExcludeEachOtherAreRefused() {
+        Path model = GOLDEN.resolve("models/starcoder2");
+        CommandOutcome outcome = run(
+                model, "q4_0", folder.resolve("out.gguf"), "--calibration", "a.txt", "--imatrix", "b.gguf");
+        assertThat(outcome.code()).isEqualTo(2);
+        assertThat(outcome.err()).contains("--calibration and --imatrix cannot be combined");
     }
 }

@@ -13,6 +13,7 @@ import tools.jackson.databind.node.ObjectNode;
  *
  * @param wanted the type for rows that divide into whole blocks
  * @param worstRow the row with the largest error; 0 if all errors are 0
+ * @param importance true if an importance matrix was used
  */
 public record QuantizationReport(
         String name,
@@ -22,12 +23,13 @@ public record QuantizationReport(
         long bytes,
         double error,
         long worstRow,
-        double worstRowError) {
+        double worstRowError,
+        boolean importance) {
 
     /** Returns the report of a tensor that is copied unchanged. */
     static QuantizationReport unchanged(GgufWriter.GgufEntry entry) {
         return new QuantizationReport(
-                entry.name(), entry.format(), entry.format(), entry.format(), entry.bytes(), 0, 0, 0);
+                entry.name(), entry.format(), entry.format(), entry.format(), entry.bytes(), 0, 0, 0, false);
     }
 
     /** Returns true if another type was used because rows do not divide into whole blocks of the wanted type. */
@@ -40,6 +42,9 @@ public record QuantizationReport(
         ObjectNode json = new JsonMapper().createObjectNode();
         json.put("name", name).put("from", text(from)).put("type", text(to)).put("bytes", bytes);
         json.put("relative_error", error).put("worst_row", worstRow).put("worst_row_relative_error", worstRowError);
+        if (importance) {
+            json.put("importance", true);
+        }
         if (fellBack()) {
             json.put("instead_of", text(wanted));
         }
@@ -58,7 +63,8 @@ public record QuantizationReport(
                 json.path("bytes").longValue(),
                 json.path("relative_error").doubleValue(),
                 json.path("worst_row").longValue(),
-                json.path("worst_row_relative_error").doubleValue());
+                json.path("worst_row_relative_error").doubleValue(),
+                json.path("importance").booleanValue(false));
     }
 
     private static String text(BlockFormat format) {

@@ -6,10 +6,12 @@ import dev.starforge.tensor.codec.BlockFormat;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.channels.WritableByteChannel;
+import java.util.Arrays;
+import java.util.Optional;
 import java.util.stream.IntStream;
 
 /**
- * Quantizes a tensor, some rows at a time, and measures the error. Rows are independent, so threads share the rows of a
+ * Quantizes a tensor, some rows at a time, with an importance matrix or to nearest, and measures the error. Rows are independent, so threads share the rows of a
  * chunk. Errors are summed in the order of the rows.
  */
 final class TensorQuantizer {
@@ -19,13 +21,18 @@ final class TensorQuantizer {
     private final BlockFormat wanted;
     private final BlockFormat to;
     private final int width;
+    private final Optional<float[]> importance;
     private double squares;
     private double lost;
     private long worstRow;
     private double worst;
 
-    TensorQuantizer(GgufTensor tensor, BlockFormat wanted, BlockFormat to) {
+    /**
+     * @param importance of the columns, [matrices, columns]; empty to round to nearest
+     */
+    TensorQuantizer(GgufTensor tensor, BlockFormat wanted, BlockFormat to, Optional<float[]> importance) {
         this.tensor = tensor;
+        this.importance = to.usesImportance() ? importance : Optional.empty();
         this.wanted = wanted;
         this.to = to;
         this.width = Math.toIntExact(tensor.shape().last());
@@ -38,7 +45,15 @@ final class TensorQuantizer {
     /** Returns the report of the tensor. */
     QuantizationReport result() {
         return new QuantizationReport(
-                tensor.name(), tensor.format(), wanted, to, entry().bytes(), relative(lost, squares), worstRow, worst);
+                tensor.name(),
+                tensor.format(),
+                wanted,
+                to,
+                entry().bytes(),
+                relative(lost, squares),
+                worstRow,
+                worst,
+                importance.isPresent());
     }
 
     private void write(WritableByteChannel out) throws IOException {
@@ -49,22 +64,34 @@ final class TensorQuantizer {
         for (long first = 0; first < size; first += piece) {
             int rows = (int) Math.min(piece, size - first) / width;
             tensor.values().read(first, values, rows * width);
+            long firstRow = first / width;
             double[] before = new double[rows];
             double[] differences = new double[rows];
             IntStream.range(0, Math.ceilDiv(rows, ROWS))
                     .parallel()
                     .forEach(part ->
-                            encode(values, bytes, part * ROWS, Math.min(rows, (part + 1) * ROWS), before, differences));
-            add(first / width, before, differences);
+                            encode(values, bytes, firstRow, part * ROWS, Math.min(rows, (part + 1) * ROWS), before, differences));
+            add(firstRow, before, differences);
             AtomicFile.put(out, bytes.clear().limit((int) to.bytes((long) rows * width)));
         }
     }
 
-    private void encode(float[] values, ByteBuffer bytes, int begin, int end, double[] before, double[] differences) {
+    private void encode(
+            float[] values,
+            ByteBuffer bytes,
+            long firstRow,
+            int begin,
+            int end,
+            double[] before,
+            double[] differences) {
         float[] decoded = new float[width];
         for (int row = begin; row < end; row++) {
             int at = (int) to.bytes((long) row * width);
-            to.encode(values, row * width, width, bytes, at);
+            if (importance.isPresent()) {
+                to.encodeRow(values, row * width, columnImportance(firstRow + row), bytes, at);
+            } else {
+                to.encode(values, row * width, width, bytes, at);
+            }
             to.decode(bytes, at, decoded, 0, width);
             for (int i = 0; i < width; i++) {
                 double value = values[row * width + i];
@@ -73,6 +100,14 @@ final class TensorQuantizer {
                 differences[row] += difference * difference;
             }
         }
+    }
+
+    /** Returns the importance of the columns of the matrix that a row belongs to. */
+    private float[] columnImportance(long row) {
+        float[] all = importance.orElseThrow();
+        long rows = tensor.shape().size() / width * width / all.length;
+        int matrix = (int) (row / rows);
+        return Arrays.copyOfRange(all, matrix * width, (matrix + 1) * width);
     }
 
     private void add(long firstRow, double[] before, double[] differences) {

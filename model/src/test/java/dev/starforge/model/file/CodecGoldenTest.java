@@ -83,6 +83,42 @@ final class CodecGoldenTest {
         }
     }
 
+    /** Rows whose scales span four decades, one of zeros in part, with importance from 0 to 500. */
+    @ParameterizedTest
+    @EnumSource(names = {"Q2_K", "Q3_K", "Q4_0", "Q4_1", "Q4_K", "Q5_0", "Q5_1", "Q5_K", "Q6_K"})
+    void rowsEncodeWithImportanceAsInLlamaCpp(BlockFormat format) {
+        try (Safetensors golden = Safetensors.open(GOLDEN.resolve("codecs/imatrix.safetensors"))) {
+            float[] w = golden.floats("w");
+            float[] importance = golden.floats("importance");
+            ByteBuffer encoded = ByteBuffer.allocate((int) format.bytes(w.length));
+            for (int at = 0; at < w.length; at += importance.length) {
+                format.encodeRow(w, at, importance, encoded, (int) format.bytes(at));
+            }
+            float[] ours = decoded(format, encoded, w.length);
+            float[] theirs = decoded(format, golden.bytes(format + ".encoded", "U8"), w.length);
+            for (int i = 0; i < w.length; i++) {
+                assertThat(ours[i] == theirs[i]).as("element %d", i).isTrue();
+            }
+            assertThat(weightedError(w, ours, importance))
+                    .isLessThan(0.75 * weightedError(w, decoded(format, encode(format, w), w.length), importance));
+        }
+    }
+
+    private static double weightedError(float[] w, float[] decoded, float[] importance) {
+        double sum = 0;
+        for (int i = 0; i < w.length; i++) {
+            double difference = w[i] - decoded[i];
+            sum += importance[i % importance.length] * difference * difference;
+        }
+        return sum;
+    }
+
+    private static float[] decoded(BlockFormat format, ByteBuffer encoded, int count) {
+        float[] values = new float[count];
+        format.decode(encoded, 0, values, 0, count);
+        return values;
+    }
+
     /** What llama.cpp's quantizer made of a model in float32. */
     @ParameterizedTest
     @EnumSource(

@@ -105,6 +105,27 @@ public enum BlockFormat {
         codec.encode(in, at, out.duplicate().order(ByteOrder.LITTLE_ENDIAN), to, count / dtype.blockElements());
     }
 
+    /** Returns true if an importance matrix changes what is encoded. */
+    public boolean usesImportance() {
+        return codec instanceof WeightedBlockCodec;
+    }
+
+    /**
+     * Encodes a row so that the sum of the squared errors, each times the importance of its column, is small. Writes the bytes
+     * that llama.cpp writes with the same importance.
+     *
+     * @param importance a number of at least 0 for each column of the row
+     */
+    public void encodeRow(float[] in, int at, float[] importance, ByteBuffer out, int to) {
+        check("encode", out, to, in, at, importance.length);
+        CodecMath.requireFinite(this, in, at, importance.length);
+        CodecMath.requireFinite(this, importance, 0, importance.length);
+        if (!(codec instanceof WeightedBlockCodec weighted)) {
+            throw new TensorException("encode " + this + ": this type does not use an importance matrix");
+        }
+        weighted.encode(in, at, importance, out.duplicate().order(ByteOrder.LITTLE_ENDIAN), to);
+    }
+
     /** Throws if a block has an infinite or NaN scale. */
     public void requireFiniteScales(ByteBuffer blocks) {
         scales.requireFinite(dtype, blocks.slice().order(ByteOrder.LITTLE_ENDIAN));

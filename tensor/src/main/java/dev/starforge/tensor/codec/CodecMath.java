@@ -53,6 +53,32 @@ final class CodecMath {
         return scale == 0 ? 0 : 1 / scale;
     }
 
+    /** Returns the mean of the squares. */
+    static float meanSquare(float[] x, int at, int count) {
+        float squares = 0;
+        for (int i = at; i < at + count; i++) {
+            squares += x[i] * x[i];
+        }
+        return squares / count;
+    }
+
+    /** Returns the weights of the errors of some elements: their importance times a magnitude that is never zero. */
+    static float[] errorWeights(float[] x, int at, int count, float[] importance, int column, float meanSquare) {
+        float[] weights = new float[count];
+        for (int i = 0; i < count; i++) {
+            weights[i] = importance[column + i] * (float) Math.sqrt(meanSquare + x[at + i] * x[at + i]);
+        }
+        return weights;
+    }
+
+    static float sum(float[] values) {
+        float sum = 0;
+        for (float value : values) {
+            sum += value;
+        }
+        return sum;
+    }
+
     static void requireFinite(Object format, float[] x, int at, int count) {
         for (int i = at; i < at + count; i++) {
             if (!Float.isFinite(x[i])) {

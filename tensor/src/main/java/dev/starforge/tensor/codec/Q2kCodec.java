@@ -7,7 +7,7 @@ import java.nio.ByteBuffer;
  * units of the block's d and m; a weight is {@code (d * scale) * q - (m * offset)}. A block is sixteen bytes of scales,
  * 64 bytes of quantized values ({@link KQuantTwoBits}), d and m.
  */
-record Q2kCodec() implements BlockCodec {
+record Q2kCodec() implements WeightedBlockCodec {
     private static final int SUB = 16;
     private static final int SUBS = 16;
     private static final int CODES = SUBS;
@@ -15,6 +15,7 @@ record Q2kCodec() implements BlockCodec {
     private static final int M = D + 2;
     private static final int BYTES = M + 2;
     private static final ScaleSearch.Ladder LADDER = new ScaleSearch.Ladder(3, -0.5f, 0.1f, 15);
+    private static final ScaleSearch.Ladder FINE_LADDER = new ScaleSearch.Ladder(3, -0.9f, 0.05f, 36);
 
     @Override
     public void decode(ByteBuffer in, int from, float[] out, int at, int blocks) {
@@ -35,35 +36,45 @@ record Q2kCodec() implements BlockCodec {
     @Override
     public void encode(float[] in, int at, ByteBuffer out, int to, int blocks) {
         for (int b = 0; b < blocks; b++, to += BYTES, at += SUB * SUBS) {
-            encode(in, at, out, to);
+            ScaleSearch.AffineFit[] fits = new ScaleSearch.AffineFit[SUBS];
+            for (int s = 0; s < SUBS; s++) {
+                float[] weights = new float[SUB];
+                for (int i = 0; i < SUB; i++) {
+                    weights[i] = Math.abs(in[at + s * SUB + i]);
+                }
+                fits[s] = ScaleSearch.affine(in, at + s * SUB, weights, LADDER, true);
+            }
+            write(in, at, AffineScales.largest(fits, 15), out, to);
         }
     }
 
-    private static void encode(float[] in, int at, ByteBuffer out, int to) {
-        ScaleSearch.AffineFit[] fits = new ScaleSearch.AffineFit[SUBS];
-        float largestScale = 0;
-        float largestShift = 0;
-        for (int s = 0; s < SUBS; s++) {
-            float[] weights = new float[SUB];
-            for (int i = 0; i < SUB; i++) {
-                weights[i] = Math.abs(in[at + s * SUB + i]);
+    @Override
+    public void encode(float[] in, int at, float[] importance, ByteBuffer out, int to) {
+        for (int column = 0; column < importance.length; column += SUB * SUBS, to += BYTES) {
+            int block = at + column;
+            float meanSquare = CodecMath.meanSquare(in, block, SUB * SUBS);
+            ScaleSearch.AffineFit[] fits = new ScaleSearch.AffineFit[SUBS];
+            float[] sums = new float[SUBS];
+            for (int s = 0; s < SUBS; s++) {
+                float[] weights =
+                        CodecMath.errorWeights(in, block + s * SUB, SUB, importance, column + s * SUB, meanSquare);
+                fits[s] = ScaleSearch.affine(in, block + s * SUB, weights, FINE_LADDER, false);
+                sums[s] = CodecMath.sum(weights);
             }
-            fits[s] = ScaleSearch.affine(in, at + s * SUB, weights, LADDER, true);
-            largestScale = Math.max(largestScale, fits[s].scale());
-            largestShift = Math.max(largestShift, fits[s].shift());
+            write(in, block, AffineScales.weighted(fits, sums, 15), out, to);
         }
-        CodecMath.putFp16(out, to + D, largestScale / 15);
-        CodecMath.putFp16(out, to + M, largestShift / 15);
+    }
+
+    private static void write(float[] in, int at, AffineScales scales, ByteBuffer out, int to) {
+        CodecMath.putFp16(out, to + D, scales.d());
+        CodecMath.putFp16(out, to + M, scales.m());
         float d = CodecMath.fp16(out, to + D);
         float m = CodecMath.fp16(out, to + M);
-        float perScale = largestScale > 0 ? 15 / largestScale : 0;
-        float perShift = largestShift > 0 ? 15 / largestShift : 0;
         int[] quants = new int[SUB * SUBS];
         for (int s = 0; s < SUBS; s++) {
-            int scale = CodecMath.nearest(perScale * fits[s].scale(), 0, 15);
-            int offset = CodecMath.nearest(perShift * fits[s].shift(), 0, 15);
-            out.put(to + s, (byte) (scale | offset << 4));
-            float step = d * scale;
+            int offset = scales.offsets()[s];
+            out.put(to + s, (byte) (scales.scales()[s] | offset << 4));
+            float step = d * scales.scales()[s];
             for (int i = s * SUB; i < (s + 1) * SUB && step != 0; i++) {
                 quants[i] = CodecMath.nearest((in[at + i] + m * offset) / step, 0, 3);
             }

@@ -7,7 +7,7 @@ import java.nio.ByteBuffer;
  * {@code (d * scale) * (q - 4)}. A block is 32 bytes of third bits (byte i holds bit r for element i of run r of 32), 64
  * bytes of the lower two ({@link KQuantTwoBits}), twelve bytes of scales and d.
  */
-record Q3kCodec() implements BlockCodec {
+record Q3kCodec() implements WeightedBlockCodec {
     private static final int SUB = 16;
     private static final int SUBS = 16;
     private static final int CODES = 32;
@@ -32,23 +32,44 @@ record Q3kCodec() implements BlockCodec {
     @Override
     public void encode(float[] in, int at, ByteBuffer out, int to, int blocks) {
         for (int b = 0; b < blocks; b++, to += BYTES, at += SUB * SUBS) {
-            encode(in, at, out, to);
+            float[] scales = new float[SUBS];
+            for (int s = 0; s < SUBS; s++) {
+                scales[s] = ScaleSearch.descent(in, at + s * SUB, SUB, 4);
+            }
+            float extreme = CodecMath.extreme(scales, 0, SUBS);
+            float perScale = extreme == 0 ? 0 : -32 / extreme;
+            int[] units = new int[SUBS];
+            for (int s = 0; s < SUBS; s++) {
+                units[s] = CodecMath.nearest(perScale * scales[s], -32, 31);
+            }
+            write(in, at, new ScaleSearch.Fit(CodecMath.inverse(perScale), units), out, to);
         }
     }
 
-    private static void encode(float[] in, int at, ByteBuffer out, int to) {
-        float[] scales = new float[SUBS];
-        for (int s = 0; s < SUBS; s++) {
-            scales[s] = ScaleSearch.descent(in, at + s * SUB, SUB, 4);
+    @Override
+    public void encode(float[] in, int at, float[] importance, ByteBuffer out, int to) {
+        for (int column = 0; column < importance.length; column += SUB * SUBS, to += BYTES) {
+            int block = at + column;
+            float meanSquare = 2 * CodecMath.meanSquare(in, block, SUB * SUBS);
+            float[] scales = new float[SUBS];
+            float[] sums = new float[SUBS];
+            for (int s = 0; s < SUBS; s++) {
+                float[] weights =
+                        CodecMath.errorWeights(in, block + s * SUB, SUB, importance, column + s * SUB, meanSquare);
+                scales[s] = ScaleSearch.symmetric(in, block + s * SUB, weights, 4).scale();
+                sums[s] = CodecMath.sum(weights);
+            }
+            write(in, block, ScaleSearch.symmetric(scales, 0, sums, 32), out, to);
         }
-        float extreme = CodecMath.extreme(scales, 0, SUBS);
-        float perScale = extreme == 0 ? 0 : -32 / extreme;
-        CodecMath.putFp16(out, to + D, CodecMath.inverse(perScale));
+    }
+
+    private static void write(float[] in, int at, ScaleSearch.Fit scales, ByteBuffer out, int to) {
+        CodecMath.putFp16(out, to + D, scales.scale());
         float d = CodecMath.fp16(out, to + D);
         int[] quants = new int[SUB * SUBS];
         int[] packed = new int[12];
         for (int s = 0; s < SUBS; s++) {
-            int scale = CodecMath.nearest(perScale * scales[s], -32, 31);
+            int scale = scales.quants()[s];
             packed[s % 8] |= (scale + 32 & 15) << s / 8 * 4;
             packed[8 + s % 4] |= scale + 32 >> 4 << s / 4 * 2;
             float step = d * scale;

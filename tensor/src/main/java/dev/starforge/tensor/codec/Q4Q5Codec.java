@@ -1,6 +1,7 @@
 package dev.starforge.tensor.codec;
 
 import java.nio.ByteBuffer;
+import java.util.Arrays;
 
 /**
  * Q4_0, Q4_1, Q5_0 and Q5_1: 32 quantized values of four or five bits. A block is the scale d, the offset m if it has one, the 32
@@ -8,7 +9,7 @@ import java.nio.ByteBuffer;
  * With an offset a weight is {@code q * d + m}; without, values are centred and it is {@code (q - half) * d}, where d
  * carries the sign that maps the extreme weight to the larger side of the range.
  */
-record Q4Q5Codec(int bits, boolean offset) implements BlockCodec {
+record Q4Q5Codec(int bits, boolean offset) implements WeightedBlockCodec {
     private static final int HALF = 16;
 
     @Override
@@ -38,21 +39,47 @@ record Q4Q5Codec(int bits, boolean offset) implements BlockCodec {
                     : CodecMath.extreme(in, at, 2 * HALF) / -(1 << bits - 1);
             float rounding = offset ? 0.5f : (1 << bits - 1) + 0.5f;
             float inverse = CodecMath.inverse(d);
-            CodecMath.putFp16(out, to, d);
+            int[] quants = new int[2 * HALF];
+            for (int i = 0; i < quants.length; i++) {
+                quants[i] = code(in[at + i] - shift, inverse, rounding);
+            }
+            write(d, shift, quants, out, to);
+        }
+    }
+
+    @Override
+    public void encode(float[] in, int at, float[] importance, ByteBuffer out, int to) {
+        int centre = 1 << bits - 1;
+        ScaleSearch.Ladder ladder = new ScaleSearch.Ladder(2 * centre - 1, -0.9f, 0.05f, 36);
+        float meanSquare = CodecMath.meanSquare(in, at, importance.length);
+        for (int column = 0; column < importance.length; column += 2 * HALF, to += bytes()) {
+            float[] weights =
+                    CodecMath.errorWeights(in, at + column, 2 * HALF, importance, column, meanSquare);
             if (offset) {
-                CodecMath.putFp16(out, to + 2, shift);
+                ScaleSearch.AffineFit fit = ScaleSearch.affine(in, at + column, weights, ladder, false);
+                write(fit.scale(), -fit.shift(), fit.quants(), out, to);
+            } else {
+                ScaleSearch.Fit fit = ScaleSearch.symmetric(in, at + column, weights, centre);
+                write(fit.scale(), 0, Arrays.stream(fit.quants()).map(q -> q + centre).toArray(), out, to);
             }
-            int fifth = 0;
-            int nibbles = to + bytes() - HALF;
-            for (int i = 0; i < HALF; i++) {
-                int low = code(in[at + i] - shift, inverse, rounding);
-                int high = code(in[at + i + HALF] - shift, inverse, rounding);
-                out.put(nibbles + i, (byte) (low & 15 | high << 4));
-                fifth |= low >> 4 << i | high >> 4 << i + HALF;
-            }
-            if (bits == 5) {
-                out.putInt(to + scaleBytes(), fifth);
-            }
+        }
+    }
+
+    private void write(float d, float shift, int[] quants, ByteBuffer out, int to) {
+        CodecMath.putFp16(out, to, d);
+        if (offset) {
+            CodecMath.putFp16(out, to + 2, shift);
+        }
+        int fifth = 0;
+        int nibbles = to + bytes() - HALF;
+        for (int i = 0; i < HALF; i++) {
+            int low = quants[i];
+            int high = quants[i + HALF];
+            out.put(nibbles + i, (byte) (low & 15 | high << 4));
+            fifth |= low >> 4 << i | high >> 4 << i + HALF;
+        }
+        if (bits == 5) {
+            out.putInt(to + scaleBytes(), fifth);
         }
     }
 

@@ -8,7 +8,7 @@ import java.nio.ByteBuffer;
  * packed scales and offsets, the 256 fifth bits if there are any (byte i holds bit s for element i of sub-block s), and
  * four runs of 32 bytes: low nibbles are one sub-block, high nibbles the next.
  */
-record Q4kQ5kCodec(int bits) implements BlockCodec {
+record Q4kQ5kCodec(int bits) implements WeightedBlockCodec {
     private static final int SUB = 32;
     private static final int SUBS = 8;
     private static final int SCALES = 4;
@@ -35,34 +35,47 @@ record Q4kQ5kCodec(int bits) implements BlockCodec {
 
     @Override
     public void encode(float[] in, int at, ByteBuffer out, int to, int blocks) {
+        ScaleSearch.Ladder ladder =
+                bits == 4 ? new ScaleSearch.Ladder(15, -1, 0.1f, 20) : new ScaleSearch.Ladder(31, -0.5f, 0.1f, 15);
         for (int b = 0; b < blocks; b++, to += bytes(), at += SUB * SUBS) {
-            encode(in, at, out, to);
+            ScaleSearch.AffineFit[] fits = new ScaleSearch.AffineFit[SUBS];
+            for (int s = 0; s < SUBS; s++) {
+                fits[s] = ScaleSearch.affine(in, at + s * SUB, magnitudes(in, at + s * SUB), ladder, false);
+            }
+            write(in, at, AffineScales.largest(fits, 63), out, to);
         }
     }
 
-    private void encode(float[] in, int at, ByteBuffer out, int to) {
-        ScaleSearch.AffineFit[] fits = new ScaleSearch.AffineFit[SUBS];
-        float largestScale = 0;
-        float largestShift = 0;
-        for (int s = 0; s < SUBS; s++) {
-            fits[s] = fit(in, at + s * SUB);
-            largestScale = Math.max(largestScale, fits[s].scale());
-            largestShift = Math.max(largestShift, fits[s].shift());
+    @Override
+    public void encode(float[] in, int at, float[] importance, ByteBuffer out, int to) {
+        ScaleSearch.Ladder ladder = new ScaleSearch.Ladder((1 << bits) - 1, -0.9f, 0.05f, 36);
+        for (int column = 0; column < importance.length; column += SUB * SUBS, to += bytes()) {
+            int block = at + column;
+            float meanSquare = 2 * CodecMath.meanSquare(in, block, SUB * SUBS);
+            ScaleSearch.AffineFit[] fits = new ScaleSearch.AffineFit[SUBS];
+            float[] sums = new float[SUBS];
+            for (int s = 0; s < SUBS; s++) {
+                float[] weights =
+                        CodecMath.errorWeights(in, block + s * SUB, SUB, importance, column + s * SUB, meanSquare);
+                fits[s] = ScaleSearch.affine(in, block + s * SUB, weights, ladder, false);
+                sums[s] = CodecMath.sum(weights);
+            }
+            write(in, block, AffineScales.weighted(fits, sums, 63), out, to);
         }
+    }
+
+    private void write(float[] in, int at, AffineScales scales, ByteBuffer out, int to) {
         for (int i = 0; i < bytes(); i++) {
             out.put(to + i, (byte) 0);
         }
-        CodecMath.putFp16(out, to, largestScale / 63);
-        CodecMath.putFp16(out, to + 2, largestShift / 63);
+        CodecMath.putFp16(out, to, scales.d());
+        CodecMath.putFp16(out, to + 2, scales.m());
         float d = CodecMath.fp16(out, to);
         float m = CodecMath.fp16(out, to + 2);
-        float perScale = largestScale > 0 ? 63 / largestScale : 0;
-        float perShift = largestShift > 0 ? 63 / largestShift : 0;
         for (int s = 0; s < SUBS; s++) {
-            int scale = CodecMath.nearest(perScale * fits[s].scale(), 0, 63);
-            int offset = CodecMath.nearest(perShift * fits[s].shift(), 0, 63);
-            putScale(out, to + SCALES, s, scale, offset);
-            float step = d * scale;
+            int offset = scales.offsets()[s];
+            putScale(out, to + SCALES, s, scales.scales()[s], offset);
+            float step = d * scales.scales()[s];
             for (int i = 0; i < SUB && step != 0; i++) {
                 int q = CodecMath.nearest((in[at + s * SUB + i] + m * offset) / step, 0, (1 << bits) - 1);
                 or(out, nibbles(to, s) + i, (q & 15) << 4 * (s & 1));
@@ -73,22 +86,13 @@ record Q4kQ5kCodec(int bits) implements BlockCodec {
         }
     }
 
-    private ScaleSearch.AffineFit fit(float[] in, int at) {
-        float squares = 0;
-        for (int i = at; i < at + SUB; i++) {
-            squares += in[i] * in[i];
-        }
-        float typical = (float) Math.sqrt(squares / SUB);
+    private static float[] magnitudes(float[] in, int at) {
+        float typical = (float) Math.sqrt(CodecMath.meanSquare(in, at, SUB));
         float[] weights = new float[SUB];
         for (int i = 0; i < SUB; i++) {
             weights[i] = typical + Math.abs(in[at + i]);
         }
-        return ScaleSearch.affine(
-                in,
-                at,
-                weights,
-                bits == 4 ? new ScaleSearch.Ladder(15, -1, 0.1f, 20) : new ScaleSearch.Ladder(31, -0.5f, 0.1f, 15),
-                false);
+        return weights;
     }
 
     /** Sub-blocks 0 to 3 have their scales in bytes 0 to 3; the others four bits in bytes 8 to 11, two above the former. */

@@ -1,13 +1,14 @@
 package dev.starforge.tensor.codec;
 
 import java.nio.ByteBuffer;
+import java.util.Arrays;
 
 /**
  * Q6_K: 256 weights in sixteen sub-blocks of 16, each with a signed byte as scale in units of the block's d; a weight is
  * {@code (d * scale) * (q - 32)}. A block is 128 bytes of low nibbles (byte i of a half's 64 holds elements i and i + 64
  * of that half of the block), 64 bytes of the upper two bits ({@link KQuantTwoBits}), the scales and d.
  */
-record Q6kCodec() implements BlockCodec {
+record Q6kCodec() implements WeightedBlockCodec {
     private static final int SUB = 16;
     private static final int SUBS = 16;
     private static final int UPPER = 128;
@@ -32,15 +33,29 @@ record Q6kCodec() implements BlockCodec {
     @Override
     public void encode(float[] in, int at, ByteBuffer out, int to, int blocks) {
         for (int b = 0; b < blocks; b++, to += BYTES, at += SUB * SUBS) {
-            encode(in, at, out, to);
+            float[] scales = new float[SUBS];
+            for (int s = 0; s < SUBS; s++) {
+                float[] weights = ScaleSearch.squares(in, at + s * SUB, SUB);
+                scales[s] = ScaleSearch.symmetric(in, at + s * SUB, weights, 32).scale();
+            }
+            write(in, at, scales, out, to);
         }
     }
 
-    private static void encode(float[] in, int at, ByteBuffer out, int to) {
-        float[] scales = new float[SUBS];
-        for (int s = 0; s < SUBS; s++) {
-            scales[s] = ScaleSearch.symmetric(in, at + s * SUB, SUB, 32);
+    @Override
+    public void encode(float[] in, int at, float[] importance, ByteBuffer out, int to) {
+        for (int column = 0; column < importance.length; column += SUB * SUBS, to += BYTES) {
+            float[] scales = new float[SUBS];
+            for (int s = 0; s < SUBS; s++) {
+                int from = column + s * SUB;
+                float[] weights = Arrays.copyOfRange(importance, from, from + SUB);
+                scales[s] = ScaleSearch.symmetric(in, at + from, weights, 32).scale();
+            }
+            write(in, at + column, scales, out, to);
         }
+    }
+
+    private static void write(float[] in, int at, float[] scales, ByteBuffer out, int to) {
         float extreme = CodecMath.extreme(scales, 0, SUBS);
         float perScale = extreme == 0 ? 0 : -128 / extreme;
         CodecMath.putFp16(out, to + D, CodecMath.inverse(perScale));

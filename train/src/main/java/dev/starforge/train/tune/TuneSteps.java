@@ -316,7 +316,7 @@ final class TuneSteps {
         Path merged = round.output(TuneStep.MERGE);
         Path quantized = setup.output().resolve("quantized.gguf");
         ObjectNode report = new ModelQuantizer(
-                        merged, GgufFileType.Q8_0, true, setup.place().device())
+                        merged, GgufFileType.Q8_0, Optional.empty(), true, setup.place().device())
                 .write(quantized, (tensor, done, total) -> {});
         Path model = Files.createDirectories(setup.output().resolve("model")).resolve(name() + ".gguf");
         move(ModelQuantizer.reportOf(quantized), ModelQuantizer.reportOf(model));
