@@ -18,6 +18,7 @@ import dev.starforge.tensor.op.Routing;
 import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.SortedMap;
 import java.util.TreeMap;
 import java.util.function.BiFunction;
@@ -117,7 +118,7 @@ public final class ImportanceCollector {
             addSquares(values, columns, offsets[expert], offsets[expert + 1], squares, expert * columns);
             rows[expert] = offsets[expert + 1] - offsets[expert];
         }
-        add(names.get(stack), squares, rows);
+        add(Objects.requireNonNull(names.get(stack)), squares, rows);
     }
 
     private static void addSquares(float[] values, int columns, int begin, int end, double[] squares, int at) {
