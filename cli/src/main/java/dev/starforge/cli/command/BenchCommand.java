@@ -44,7 +44,7 @@ import tools.jackson.databind.node.ObjectNode;
         versionProvider = RootCommand.Version.class,
         sortOptions = false,
         description = {
-            "Measure prefill and decode throughput",
+            "Measure the speed of prefill, decode and training.",
             "",
             "Prints tokens/s beside the limit of the machine. Prefill is compute bound: the limit is the peak rate of"
                     + " multiply-adds. Decode is memory bound, since each token reads all weights: the limit is memory"
@@ -91,9 +91,6 @@ final class BenchCommand implements Callable<Integer> {
         @Parameters(index = "0", paramLabel = "MODEL", description = ModelFlags.KINDS)
         private String positional;
 
-        @Option(names = "--model", paramLabel = "MODEL", description = "Same as MODEL.")
-        private String named;
-
         @Option(
                 names = "--random",
                 paramLabel = "SHAPE",
@@ -102,7 +99,7 @@ final class BenchCommand implements Callable<Integer> {
         private String random;
 
         Optional<String> model() {
-            return Optional.ofNullable(positional).or(() -> Optional.ofNullable(named));
+            return Optional.ofNullable(positional);
         }
     }
 

@@ -35,7 +35,7 @@ import tools.jackson.databind.node.ObjectNode;
         versionProvider = RootCommand.Version.class,
         sortOptions = false,
         description = {
-            "Write the logits of token sequences to a file",
+            "Write the logits of token sequences to a file.",
             "",
             "Writes safetensors with one tensor per --ids: logits.0 [tokens, vocabulary], logits.1, and so on. For"
                     + " comparison with other programs, weights are float32 unless --weights is given, and all products"

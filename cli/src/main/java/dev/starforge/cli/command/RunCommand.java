@@ -33,7 +33,7 @@ import picocli.CommandLine.Spec;
         versionProvider = RootCommand.Version.class,
         sortOptions = false,
         description = {
-            "Complete code or chat at a prompt",
+            "Complete code or chat with a model at a prompt.",
             "",
             "A model with a chat template answers; other models continue the input. Input that contains "
                     + TextGenerator.CURSOR

@@ -3,7 +3,7 @@ package dev.starforge.cli.options;
 import dev.starforge.api.server.EngineOptions;
 import dev.starforge.api.server.ModelServer;
 import dev.starforge.api.server.OpenedDevice;
-import dev.starforge.cli.output.ErrorMessage;
+import dev.starforge.text.ErrorMessage;
 import dev.starforge.serve.WorkerOptions;
 import dev.starforge.serve.log.EventLog.LogLevel;
 import dev.starforge.tensor.device.Backend;

@@ -190,6 +190,10 @@ final class CommandLineTest {
                 "devices --device accelerate | 2 | --device accelerate: not supported",
                 "train --device accelerate | 2 | --device accelerate: not supported",
                 "tune --device accelerate | 2 | --device accelerate: not supported",
+                "serve --model x | 2 | unknown option '--model'; pass the model as an argument: starforge serve MODEL",
+                "generate -m x | 2 | unknown option '-m'; pass the model as an argument: starforge generate MODEL",
+                "export MODEL --output x | 2 | unknown option '--output'; did you mean '--out'?",
+                "merge MODEL -o x | 2 | unknown option '-o'; did you mean '--out'?",
                 "dataset --out x --preview -3 | 2 | --preview: expected at least 1, got -3",
                 "dataset --out x --repo . --threads -3 | 2 | key dataset.threads: expected whole number 0..1024, got"
                         + " -3",
@@ -208,7 +212,7 @@ final class CommandLineTest {
         CommandOutcome outcome = run("devices");
         assertThat(outcome.code()).isZero();
         assertThat(outcome.out())
-                .contains("Device Backend Summary", "Platform: ", "Device: ", "Attention Backend: ", "Max VRAM: ")
+                .contains("Device Backend Summary", "Platform: ", "Device: ", "Attention Backend: ")
                 .contains("Supports bf16: ", "Metal FlashAttention: ", "Chosen: ", "Not chosen: reference");
         JsonNode json = run("devices", "--json").json();
         List<String> names = new ArrayList<>();
@@ -218,7 +222,10 @@ final class CommandLineTest {
             assertThat(backend.path("status").stringValue()).isIn("ready", "pre-release");
         });
         assertThat(names).containsExactlyInAnyOrder("cuda", "metal", "cpu", "reference");
-        assertThat(names).contains(json.path("selected").stringValue());
+        String selected = json.path("selected").stringValue();
+        assertThat(names).contains(selected);
+        assertThat(outcome.out()).contains(selected.equals("cpu") ? "\nMemory: " : "\nMax VRAM: ");
+        assertThat(outcome.out().lines()).allMatch(line -> line.length() <= 80);
     }
 
     @Test
@@ -264,11 +271,11 @@ final class CommandLineTest {
     void helpListsEachCommandOnOneLineOfAtMost80Columns() {
         CommandOutcome help = run("--help");
         for (String name : RootCommand.commandLine().getSubcommands().keySet()) {
-            assertThat(help.out()).containsPattern("(?m)^  " + name + " +[A-Z].*[a-zA-Z]$");
+            assertThat(help.out()).containsPattern("(?m)^  " + name + " +[A-Z].*[a-z]\\.$");
         }
         assertThat(help.out().lines()).allMatch(line -> line.length() <= 80);
         assertThat(help.out())
-                .contains("Tune and train:", "Run and serve:", "Models and files:", "Machine and program:");
+                .contains("Start here:", "Data and training:", "Models:", "Serving:", "Checks:", "Program:");
     }
 
     @Test
