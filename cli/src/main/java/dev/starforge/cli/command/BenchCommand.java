@@ -58,7 +58,7 @@ import tools.jackson.databind.node.ObjectNode;
         footerHeading = "%nExamples:%n",
         footer = {
             "  starforge bench model.gguf",
-            "  starforge bench RUN                              # a training run with its base",
+            "  starforge bench RUN                    # a training run with its base",
             "  starforge bench model.gguf --threads 2 --repeat 5 --json",
             "  starforge bench --random llama-3.2-1b --format Q4_K_M",
             "  starforge bench --random starcoder2-3b --depth 4096    # with a long context",

@@ -27,7 +27,7 @@ import tools.jackson.databind.node.ObjectNode;
         description = {
             "Show the compute devices, and which one is selected.",
             "",
-            "Shows the devices of this machine, which one is selected, and why.",
+            "Also says why it was selected, and why each other backend was not.",
             "",
         },
         footerHeading = "%nExamples:%n",

@@ -70,10 +70,13 @@ final class PullCommand implements Callable<Integer> {
     private List<String> include = List.of();
 
     @Option(
-            names = {"--out", "--to"},
+            names = "--out",
             paramLabel = "DIR",
             description = "Folder to download to. Default: the model store; see `starforge list`.")
-    private Path to;
+    private Path out;
+
+    @Option(names = "--to", paramLabel = "DIR", description = "Same as --out.")
+    private Path alias;
 
     @Option(
             names = "--endpoint",
@@ -95,6 +98,10 @@ final class PullCommand implements Callable<Integer> {
         ModelId id = ModelId.parse(model)
                 .orElseThrow(() -> new ParameterException(
                         spec.commandLine(), "expected OWNER/NAME or OWNER/NAME@REVISION, got " + model));
+        if (out != null && alias != null) {
+            throw new ParameterException(spec.commandLine(), "--out and --to are the same; pass one of them");
+        }
+        Path to = out == null ? alias : out;
         Environment environment = Environment.system();
         ModelStore store = environment.store();
         Path folder = to == null ? store.place(id) : to;

@@ -88,6 +88,7 @@ public final class RootCommand implements Runnable {
                 .registerConverter(URI.class, RootCommand::uri)
                 .setCaseInsensitiveEnumValuesAllowed(true)
                 .setUsageHelpAutoWidth(true)
+                .setHelpFactory(HelpPage::new)
                 .setExpandAtFiles(false)
                 .setParameterExceptionHandler(CommandErrors::wrongUse)
                 .setExecutionExceptionHandler(CommandErrors::failed);

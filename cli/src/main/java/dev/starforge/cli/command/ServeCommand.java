@@ -28,7 +28,7 @@ import picocli.CommandLine.Parameters;
         },
         footerHeading = "%nExamples:%n",
         footer = {
-            "  starforge serve                    # the model tuned on this repository, or nano",
+            "  starforge serve                    # the model tuned on this repository",
             "  starforge serve model.gguf",
             "  starforge serve RUN --port 9000",
             "  starforge serve MODEL --adapter mine=RUN/best",

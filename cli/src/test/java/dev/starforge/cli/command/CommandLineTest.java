@@ -17,6 +17,9 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
+import picocli.CommandLine;
+import picocli.CommandLine.Model.UsageMessageSpec;
 import tools.jackson.databind.JsonNode;
 
 /** Every command as a user types it. */
@@ -228,6 +231,34 @@ final class CommandLineTest {
         assertThat(outcome.out().lines()).allMatch(line -> line.length() <= 80);
     }
 
+    /** Ollama names model files after their hash. */
+    @ParameterizedTest
+    @ValueSource(strings = {"sha256-74701a8c35f6c8d9a4b91f3f3497643001d63e0c7a84e085bed452548fa88d45", "model.bin", "x.safetensors"})
+    void ggufFilesAreKnownByTheirContentAndNotByTheirName(String name) throws IOException {
+        String file = Files.copy(Path.of(GOLDEN, "gguf", "micro-F16.gguf"), folder.resolve(name))
+                .toString();
+        CommandOutcome inspected = run("inspect", file, "--json");
+        assertThat(inspected.code()).as(inspected.err()).isZero();
+        CommandOutcome generated = run("generate", file, "--prompt", "def ", "--max-tokens", "2", "--device", "cpu");
+        assertThat(generated.code()).as(generated.err()).isZero();
+        String out = folder.resolve("out.gguf").toString();
+        CommandOutcome quantized = run("quantize", file, "--to", "q8_0", "--out", out);
+        assertThat(quantized.code()).as(quantized.err()).isZero();
+        assertThat(run("export", file, "--ollama").code()).isZero();
+        assertThat(Files.readString(folder.resolve("Modelfile"))).startsWith("FROM ./" + name + "\n");
+    }
+
+    @Test
+    void filesThatAreNoModelsAreNamedWithWhatIsExpected() throws IOException {
+        Path text = Files.writeString(folder.resolve("notes.txt"), "GGU");
+        assertThat(run("inspect", text.toString()).err())
+                .contains("notes.txt: expected a folder with config.json and safetensors, or a GGUF file");
+        Path pickle = Files.writeString(folder.resolve("model.bin"), "x");
+        assertThat(run("inspect", pickle.toString()).err()).contains("is a Python pickle");
+        assertThat(run("inspect", Path.of(MODEL, "model.safetensors").toString()).err())
+                .contains("or a GGUF file; pass the folder of this file");
+    }
+
     @Test
     void inspectDescribesAndPlans() {
         JsonNode json = run("inspect", MODEL, "--json", "--tensors", "--plan", "--context", "100")
@@ -276,6 +307,20 @@ final class CommandLineTest {
         assertThat(help.out().lines()).allMatch(line -> line.length() <= 80);
         assertThat(help.out())
                 .contains("Start here:", "Data and training:", "Models:", "Serving:", "Checks:", "Program:");
+    }
+
+    @Test
+    void helpPagesFit80ColumnsAndBreakNoWords() {
+        for (CommandLine command : RootCommand.commandLine().getSubcommands().values()) {
+            UsageMessageSpec usage = command.getCommandSpec().usageMessage();
+            assertThat(usage.footer())
+                    .as("examples of " + command.getCommandName())
+                    .allMatch(line -> line.length() <= 80);
+            assertThat(run(command.getCommandName(), "--help").out().lines())
+                    .allMatch(line -> line.length() <= 80)
+                    .noneMatch(line -> line.matches(".* (optimization|output|device|training|https?)[.:]"))
+                    .noneMatch(line -> line.contains("\u00a0"));
+        }
     }
 
     @Test
