@@ -52,10 +52,7 @@ final class BundleCommand implements Callable<Integer> {
     @Spec
     private CommandSpec spec;
 
-    @Option(
-            names = "--model",
-            paramLabel = "MODEL",
-            description = "Model to include: a folder, a GGUF file or a name.")
+    @Option(names = "--model", paramLabel = "MODEL", description = "Model to include: a folder, a GGUF file or a name.")
     private String model;
 
     @Option(

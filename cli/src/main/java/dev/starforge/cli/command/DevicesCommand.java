@@ -94,8 +94,7 @@ final class DevicesCommand implements Callable<Integer> {
                                 + selection
                                         .others()
                                         .getOrDefault(
-                                                backend.name(),
-                                                backend.probe().reason()));
+                                                backend.name(), backend.probe().reason()));
             }
         }
         Environment.system().unheeded().forEach(note -> line(out, "Note: " + note));

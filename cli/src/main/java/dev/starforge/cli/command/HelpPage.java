@@ -21,8 +21,8 @@ final class HelpPage extends Help {
                 .map(HelpPage::joined)
                 .toArray(String[]::new);
         int width = commandSpec().usageMessage().width();
-        return separated(join(ansi(), width, true, lines, new StringBuilder(), params)
-                .toString());
+        return separated(
+                join(ansi(), width, true, lines, new StringBuilder(), params).toString());
     }
 
     @Override

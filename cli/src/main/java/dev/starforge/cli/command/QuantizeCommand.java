@@ -105,7 +105,8 @@ final class QuantizeCommand implements Callable<Integer> {
         OutputPath.require("--out", out, spec.commandLine());
         PrintWriter err = spec.commandLine().getErr();
         TunedModel tuned = ModelFlags.describe(
-                TunedModel.of(ModelLocator.find(source.name(), ModelFlags.WANTED), Optional.empty(), ModelFlags::base), err);
+                TunedModel.of(ModelLocator.find(source.name(), ModelFlags.WANTED), Optional.empty(), ModelFlags::base),
+                err);
         if (tuned.adapter().isPresent()) {
             throw new TrainException(source.name() + " is an adapter; run `starforge merge " + source.name()
                     + " --out MERGED` first and quantize MERGED");

@@ -59,11 +59,7 @@ public final class Hub {
 
     /** @param notices receives a line for each wait that a user should know of */
     public Hub(
-            URI endpoint,
-            Optional<String> token,
-            ProxySelector proxies,
-            Patience patience,
-            Consumer<String> notices) {
+            URI endpoint, Optional<String> token, ProxySelector proxies, Patience patience, Consumer<String> notices) {
         this.endpoint = endpoint;
         this.hasToken = token.isPresent();
         this.patience = patience;
@@ -118,7 +114,8 @@ public final class Hub {
             return answer.body().readNBytes(LARGEST_LISTING);
         } catch (IOException failure) {
             throw late.get()
-                    ? new IOException("the listing took longer than " + patience.stall().toSeconds() + " s", failure)
+                    ? new IOException(
+                            "the listing took longer than " + patience.stall().toSeconds() + " s", failure)
                     : failure;
         } finally {
             timer.interrupt();

@@ -70,6 +70,11 @@ final class HubConnection {
                         .orElse("");
     }
 
+    /** The host that a connection goes to: the proxy, if there is one. */
+    private String connected(URI address) {
+        return proxy(address).map(InetSocketAddress::getHostString).orElse(address.getHost());
+    }
+
     private Optional<InetSocketAddress> proxy(URI address) {
         return proxies.select(address).stream()
                 .flatMap(proxy -> Optional.ofNullable(proxy.address()).stream())
@@ -100,8 +105,8 @@ final class HubConnection {
         }
         boolean secure = "https".equals(to.getScheme());
         if (!secure && (!"http".equals(to.getScheme()) || "https".equals(from.getScheme()))) {
-            throw new HubException(from + ": redirects to " + shown(location)
-                    + ", which is not HTTPS; the redirect was not followed");
+            throw new HubException(
+                    from + ": redirects to " + shown(location) + ", which is not HTTPS; the redirect was not followed");
         }
         if (location.isEmpty() || to.getHost() == null || to.getPort() > 65_535) {
             throw new HubException(from + ": redirects to an invalid address: '" + shown(location) + "'");
@@ -127,18 +132,19 @@ final class HubConnection {
             resolve(address);
             return client.send(request.build(), HttpResponse.BodyHandlers.ofInputStream());
         } catch (ProtocolException wrong) {
-            throw new HubException(address + ": invalid HTTP response: " + shown(String.valueOf(wrong.getMessage())), wrong);
+            throw new HubException(
+                    address + ": invalid HTTP response: " + shown(String.valueOf(wrong.getMessage())), wrong);
         } catch (IOException failure) {
-            throw new Unreachable(route(address), NetworkFailure.reason(failure, patience), failure);
+            throw new Unreachable(
+                    route(address), NetworkFailure.reason(failure, connected(address), patience), failure);
         } catch (InterruptedException interrupted) {
             Thread.currentThread().interrupt();
             throw new HubException(address + ": interrupted", interrupted);
         }
     }
 
-    /** Resolves the host that is connected to: the proxy, if there is one. */
     private void resolve(URI address) throws IOException, InterruptedException {
-        String host = proxy(address).map(InetSocketAddress::getHostString).orElse(address.getHost());
+        String host = connected(address);
         FutureTask<InetAddress> lookup = new FutureTask<>(() -> InetAddress.getByName(host));
         Thread.ofPlatform().daemon().name("resolve " + host).start(lookup);
         try {

@@ -90,8 +90,7 @@ public record ModelStore(Path root, List<Path> caches) {
             return folder;
         }
         try (Stream<Path> files = Files.list(folder)) {
-            List<Path> found =
-                    files.filter(ModelStore::isModelFile).toList();
+            List<Path> found = files.filter(ModelStore::isModelFile).toList();
             return found.size() == 1 ? found.getFirst() : folder;
         } catch (IOException failure) {
             throw new HubException(folder + ": cannot be read: " + ErrorMessage.of(failure), failure);

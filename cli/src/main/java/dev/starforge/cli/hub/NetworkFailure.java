@@ -9,8 +9,8 @@ import java.net.UnknownHostException;
 import java.net.http.HttpConnectTimeoutException;
 import java.net.http.HttpTimeoutException;
 import java.nio.channels.UnresolvedAddressException;
-import java.security.cert.CertificateException;
 import java.security.cert.CertPathBuilderException;
+import java.security.cert.CertificateException;
 import java.time.Duration;
 import java.util.concurrent.TimeoutException;
 import javax.net.ssl.SSLException;
@@ -33,25 +33,28 @@ final class NetworkFailure {
         }
     }
 
-    static String reason(IOException failure, Hub.Patience patience) {
+    /** @param host that was connected to: a proxy, if there is one */
+    static String reason(IOException failure, String host, Hub.Patience patience) {
         String known = "";
         for (Throwable cause = failure; cause != null; cause = cause.getCause()) {
-            String reason = known(cause, patience);
+            String reason = known(cause, host, patience);
             known = reason.isEmpty() ? known : reason; // the innermost is the most exact
         }
         return known.isEmpty() ? ErrorMessage.of(failure) : known;
     }
 
-    private static String known(Throwable failure, Hub.Patience patience) {
+    private static String known(Throwable failure, String host, Hub.Patience patience) {
         return switch (failure) {
-            case UnknownHostException _, UnresolvedAddressException _ -> "its name cannot be resolved (DNS)";
-            case ResolverTimeout _ -> "its name was not resolved within " + seconds(patience.connect()) + " (DNS)";
+            case UnknownHostException _, UnresolvedAddressException _ ->
+                "the name " + host + " cannot be resolved (DNS)";
+            case ResolverTimeout _ ->
+                "the name " + host + " was not resolved within " + seconds(patience.connect()) + " (DNS)";
             case HttpConnectTimeoutException _ -> "no connection within " + seconds(patience.connect()) + " (timeout)";
             case HttpTimeoutException _ -> "no answer within " + seconds(patience.answer()) + " (timeout)";
             case NoRouteToHostException _ -> "no route to it";
             case ConnectException refused when refused.getMessage() == null -> "connection refused";
-            case SocketException other when String.valueOf(other.getMessage()).contains("unreachable") ->
-                "the network is unreachable";
+            case SocketException other
+            when String.valueOf(other.getMessage()).contains("unreachable") -> "the network is unreachable";
             case CertificateException _, CertPathBuilderException _ ->
                 "its TLS certificate is not trusted; if a proxy replaces certificates, import the proxy's with keytool"
                         + " and set STARFORGE_JAVA_OPTS=-Djavax.net.ssl.trustStore=FILE";

@@ -49,7 +49,8 @@ public final class Pull {
         this.hub = hub;
         this.id = id;
         this.include = List.copyOf(include);
-        this.matchers = (include.isEmpty() ? USUAL : include).stream().map(Pull::matcher).toList();
+        this.matchers = (include.isEmpty() ? USUAL : include)
+                .stream().map(Pull::matcher).toList();
     }
 
     /** Lists the files to download. */

@@ -233,7 +233,12 @@ final class CommandLineTest {
 
     /** Ollama names model files after their hash. */
     @ParameterizedTest
-    @ValueSource(strings = {"sha256-74701a8c35f6c8d9a4b91f3f3497643001d63e0c7a84e085bed452548fa88d45", "model.bin", "x.safetensors"})
+    @ValueSource(
+            strings = {
+                "sha256-74701a8c35f6c8d9a4b91f3f3497643001d63e0c7a84e085bed452548fa88d45",
+                "model.bin",
+                "x.safetensors"
+            })
     void ggufFilesAreKnownByTheirContentAndNotByTheirName(String name) throws IOException {
         String file = Files.copy(Path.of(GOLDEN, "gguf", "micro-F16.gguf"), folder.resolve(name))
                 .toString();
@@ -255,7 +260,8 @@ final class CommandLineTest {
                 .contains("notes.txt: expected a folder with config.json and safetensors, or a GGUF file");
         Path pickle = Files.writeString(folder.resolve("model.bin"), "x");
         assertThat(run("inspect", pickle.toString()).err()).contains("is a Python pickle");
-        assertThat(run("inspect", Path.of(MODEL, "model.safetensors").toString()).err())
+        assertThat(run("inspect", Path.of(MODEL, "model.safetensors").toString())
+                        .err())
                 .contains("or a GGUF file; pass the folder of this file");
     }
 

@@ -47,7 +47,8 @@ final class LyingHubTest {
 
     private void assertRefused(URI endpoint, ProxySelector proxies, String... said) {
         assertThatThrownBy(() -> {
-                    Pull pull = new Pull(new Hub(endpoint, Optional.empty(), proxies, SHORT, line -> {}), ID, List.of());
+                    Pull pull =
+                            new Pull(new Hub(endpoint, Optional.empty(), proxies, SHORT, line -> {}), ID, List.of());
                     pull.fetch(pull.wanted(), folder, (done, total) -> {});
                 })
                 .isInstanceOf(HubException.class)
@@ -145,8 +146,7 @@ final class LyingHubTest {
         assertRefused(
                 URI.create("https://hub.invalid"),
                 ProxySelector.of(null),
-                "cannot connect to hub.invalid: its name",
-                "(DNS)",
+                "cannot connect to hub.invalid: the name hub.invalid cannot be resolved (DNS). ",
                 "HTTPS_PROXY",
                 "HF_ENDPOINT");
     }
@@ -201,6 +201,10 @@ final class LyingHubTest {
                 URI.create("http://hub.invalid"),
                 proxies("http://127.0.0.1:1"),
                 "cannot connect to hub.invalid through the proxy 127.0.0.1:1: connection refused");
+        assertRefused(
+                URI.create("http://127.0.0.1:1"),
+                proxies("http://proxy.invalid:80"),
+                "through the proxy proxy.invalid:80: the name proxy.invalid cannot be resolved (DNS). ");
     }
 
     @ParameterizedTest
@@ -217,8 +221,8 @@ final class LyingHubTest {
     @ParameterizedTest
     @ValueSource(strings = {"a b", "a\nb", "tök"})
     void aTokenThatNoHeaderCanHoldIsRefused(String token) {
-        assertThatThrownBy(() -> new Hub(
-                        fake.endpoint(), Optional.of(token), ProxySelector.of(null), SHORT, line -> {}))
+        assertThatThrownBy(
+                        () -> new Hub(fake.endpoint(), Optional.of(token), ProxySelector.of(null), SHORT, line -> {}))
                 .isInstanceOf(HubException.class)
                 .hasMessageContaining("HF_TOKEN: expected letters");
     }

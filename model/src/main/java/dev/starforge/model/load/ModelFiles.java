@@ -75,7 +75,8 @@ public final class ModelFiles implements AutoCloseable {
         if (Files.isDirectory(path)) {
             return folder(path);
         }
-        if (GgufFile.isGguf(path) || Files.isRegularFile(path) && path.toString().endsWith(".gguf")) {
+        if (GgufFile.isGguf(path)
+                || Files.isRegularFile(path) && path.toString().endsWith(".gguf")) {
             return gguf(path);
         }
         Pickle.refuse(path);
