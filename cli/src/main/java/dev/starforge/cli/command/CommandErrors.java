@@ -8,6 +8,8 @@ import dev.starforge.text.ErrorMessage;
 import java.io.PrintWriter;
 import java.util.List;
 import java.util.Optional;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import picocli.CommandLine;
 import picocli.CommandLine.Model.CommandSpec;
@@ -16,6 +18,9 @@ import picocli.CommandLine.UnmatchedArgumentException;
 
 /** Prints errors of commands and returns their exit codes. */
 final class CommandErrors {
+    private static final Pattern NUMBER =
+            Pattern.compile("Invalid value for option '(--[\\w-]+)'.*: '(.*)' is not an? (int|long|float|double)");
+
     private CommandErrors() {}
 
     /** Prints one line for a wrong command line, and one that points to the help page. */
@@ -43,7 +48,7 @@ final class CommandErrors {
 
     private static String message(ParameterException wrong) {
         if (!(wrong instanceof UnmatchedArgumentException unmatched)) {
-            return String.valueOf(wrong.getMessage());
+            return withoutTypes(String.valueOf(wrong.getMessage()));
         }
         CommandSpec command = wrong.getCommandLine().getCommandSpec();
         String given = unmatched.getUnmatched().getFirst();
@@ -56,6 +61,16 @@ final class CommandErrors {
                     + convention(name, command).orElseGet(() -> suggestion(name, options));
         }
         return command.parent() == null ? unknownCommand(given, command) : "unexpected argument '" + given + "'";
+    }
+
+    /** Replaces picocli's sentence on a number, which has the name of a Java type. */
+    private static String withoutTypes(String message) {
+        Matcher number = NUMBER.matcher(message);
+        if (!number.matches()) {
+            return message;
+        }
+        String expected = number.group(3).matches("int|long") ? "a whole number" : "a number";
+        return number.group(1) + ": expected " + expected + ", got " + number.group(2);
     }
 
     /** What the options of similar programs are called here. */

@@ -193,6 +193,8 @@ final class CommandLineTest {
                 "devices --device accelerate | 2 | --device accelerate: not supported",
                 "train --device accelerate | 2 | --device accelerate: not supported",
                 "tune --device accelerate | 2 | --device accelerate: not supported",
+                "tune --minutes abc | 2 | --minutes: expected a number, got abc",
+                "serve --port 80a | 2 | --port: expected a whole number, got 80a",
                 "serve --model x | 2 | unknown option '--model'; pass the model as an argument: starforge serve MODEL",
                 "generate -m x | 2 | unknown option '-m'; pass the model as an argument: starforge generate MODEL",
                 "export MODEL --output x | 2 | unknown option '--output'; did you mean '--out'?",
