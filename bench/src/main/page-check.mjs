@@ -226,7 +226,7 @@ async function withKey(browser) {
 
 /** Watches a run from its first step to its end. */
 async function watch(browser) {
-  const {child, match: [, url]} = await start(["train", "--ui", "0", "--dataset", `${work}/data`, "--output", `${work}/run`,
+  const {child, match: [, url]} = await start(["train", "--ui", "0", "--dataset", `${work}/data`, "--out", `${work}/run`,
     ...["model.pretrained_model=" + MODEL, "model.context_window=192", "training.max_steps=100", "training.eval_steps=20", "optimization.batch_size=4",
       "optimization.gradient_accumulation_steps=1", "optimization.learning_rate=0.01", "training.save_steps=0"].flatMap(setting => ["--set", setting])], /live at (\S+)/);
   const pages = [];

@@ -1,5 +1,6 @@
 package dev.starforge.serve;
 
+import dev.starforge.text.ErrorMessage;
 import dev.starforge.text.json.Jackson;
 import java.io.IOException;
 import java.net.DatagramSocket;
@@ -114,7 +115,7 @@ public final class Callback {
                     }
                     last = "got status " + response.statusCode();
                 } catch (IOException e) {
-                    last = e.toString();
+                    last = ErrorMessage.of(e);
                 }
             }
         }

@@ -134,7 +134,7 @@ public final class TrainSpeed implements Callable<Integer> {
                 "cpu",
                 "--sequences",
                 folder.resolve("texts.jsonl").toString(),
-                "--output",
+                "--out",
                 output.toString()));
         all.forEach(setting -> command.addAll(List.of("--set", setting)));
         return Programs.starforge(command);

@@ -69,7 +69,7 @@ public final class TuneSweep implements Callable<Integer> {
                 "train",
                 "--config",
                 config,
-                "--output",
+                "--out",
                 run,
                 "--set",
                 "optimization.learning_rate=" + rate,

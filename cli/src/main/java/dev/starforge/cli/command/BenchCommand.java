@@ -44,7 +44,7 @@ import tools.jackson.databind.node.ObjectNode;
         versionProvider = RootCommand.Version.class,
         sortOptions = false,
         description = {
-            "Measure prefill and decode throughput",
+            "Measure the speed of prefill, decode and training.",
             "",
             "Prints tokens/s beside the limit of the machine. Prefill is compute bound: the limit is the peak rate of"
                     + " multiply-adds. Decode is memory bound, since each token reads all weights: the limit is memory"
@@ -58,7 +58,7 @@ import tools.jackson.databind.node.ObjectNode;
         footerHeading = "%nExamples:%n",
         footer = {
             "  starforge bench model.gguf",
-            "  starforge bench RUN                              # a training run with its base",
+            "  starforge bench RUN                    # a training run with its base",
             "  starforge bench model.gguf --threads 2 --repeat 5 --json",
             "  starforge bench --random llama-3.2-1b --format Q4_K_M",
             "  starforge bench --random starcoder2-3b --depth 4096    # with a long context",
@@ -91,9 +91,6 @@ final class BenchCommand implements Callable<Integer> {
         @Parameters(index = "0", paramLabel = "MODEL", description = ModelFlags.KINDS)
         private String positional;
 
-        @Option(names = "--model", paramLabel = "MODEL", description = "Same as MODEL.")
-        private String named;
-
         @Option(
                 names = "--random",
                 paramLabel = "SHAPE",
@@ -102,7 +99,7 @@ final class BenchCommand implements Callable<Integer> {
         private String random;
 
         Optional<String> model() {
-            return Optional.ofNullable(positional).or(() -> Optional.ofNullable(named));
+            return Optional.ofNullable(positional);
         }
     }
 

@@ -34,7 +34,7 @@ import tools.jackson.databind.node.ObjectNode;
         versionProvider = RootCommand.Version.class,
         sortOptions = false,
         description = {
-            "Package the program for machines without Java",
+            "Package the program for machines without Java.",
             "",
             "Writes an archive with launchers, jars, kernels, a Java runtime and, with --model, a model. It runs"
                     + " without network access; its SHA256SUMS file has the hash of each file. --jdk packages for another"
@@ -52,10 +52,7 @@ final class BundleCommand implements Callable<Integer> {
     @Spec
     private CommandSpec spec;
 
-    @Option(
-            names = "--model",
-            paramLabel = "MODEL",
-            description = "Model to include: a folder, a .gguf file or a name.")
+    @Option(names = "--model", paramLabel = "MODEL", description = "Model to include: a folder, a GGUF file or a name.")
     private String model;
 
     @Option(

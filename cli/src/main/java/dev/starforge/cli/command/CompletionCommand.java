@@ -21,7 +21,7 @@ import picocli.CommandLine.Spec;
         versionProvider = RootCommand.Version.class,
         sortOptions = false,
         description = {
-            "Print a shell completion script",
+            "Print a completion script for bash, zsh or fish.",
             "",
         },
         footerHeading = "%nExamples:%n",

@@ -55,7 +55,7 @@ import tools.jackson.databind.node.ObjectNode;
         versionProvider = RootCommand.Version.class,
         sortOptions = false,
         description = {
-            "Create a dataset from a git repository",
+            "Turn the history of a git repository into a dataset.",
             "",
             "Reads git objects only; does not check out or execute code of the repository. The oldest commits become"
                     + " training data, the newest test data. Duplicates are removed, and training data does not overlap"

@@ -25,9 +25,9 @@ import tools.jackson.databind.node.ObjectNode;
         mixinStandardHelpOptions = true,
         versionProvider = RootCommand.Version.class,
         description = {
-            "List compute devices",
+            "Show the compute devices, and which one is selected.",
             "",
-            "Shows the devices of this machine, which one is selected, and why.",
+            "Also says why it was selected, and why each other backend was not.",
             "",
         },
         footerHeading = "%nExamples:%n",
@@ -35,6 +35,8 @@ import tools.jackson.databind.node.ObjectNode;
         sortOptions = false)
 final class DevicesCommand implements Callable<Integer> {
     private static final String RULE = "=".repeat(70);
+    private static final int COLUMNS = 80;
+    private static final String INDENT = "    ";
 
     @Spec
     private CommandSpec spec;
@@ -68,25 +70,52 @@ final class DevicesCommand implements Callable<Integer> {
         out.println(RULE);
         out.println("Device Backend Summary");
         out.println(RULE);
-        out.println("Platform: " + platform());
-        out.println("Device: " + selection.backend().name() + " (" + device.name() + ", " + device.detail() + ")");
-        out.println("Attention Backend: " + device.attention() + " (" + device.attentionReason() + ")");
-        out.printf(
-                Locale.ROOT, "Max VRAM: %.1f GB%s%n", device.memoryBytes() / 1e9, device.unified() ? " (unified)" : "");
-        out.println("Supports bf16: " + (device.computes().contains(DType.BF16) ? "True" : "False"));
-        out.println("Metal FlashAttention: False");
+        line(out, "Platform: " + platform());
+        line(out, "Device: " + selection.backend().name() + " (" + device.name() + ", " + device.detail() + ")");
+        line(out, "Attention Backend: " + device.attention() + " (" + device.attentionReason() + ")");
+        boolean gpu = List.of("cuda", "metal").contains(selection.backend().name());
+        line(
+                out,
+                String.format(
+                        Locale.ROOT,
+                        "%s: %.1f GB%s",
+                        gpu ? "Max VRAM" : "Memory",
+                        device.memoryBytes() / 1e9,
+                        device.unified() ? " (unified)" : ""));
+        line(out, "Supports bf16: " + (device.computes().contains(DType.BF16) ? "True" : "False"));
+        line(out, "Metal FlashAttention: False");
         out.println(RULE);
-        out.println("Chosen: " + selection.backend().name() + " - " + selection.reason());
+        line(out, "Chosen: " + selection.backend().name() + " - " + selection.reason());
         for (Backend backend : backends) {
             if (selection.others().containsKey(backend.name())) {
-                out.println("Not chosen: " + backend.name() + " - "
-                        + selection
-                                .others()
-                                .getOrDefault(backend.name(), backend.probe().reason()));
+                line(
+                        out,
+                        "Not chosen: " + backend.name() + " - "
+                                + selection
+                                        .others()
+                                        .getOrDefault(
+                                                backend.name(), backend.probe().reason()));
             }
         }
-        Environment.system().unheeded().forEach(note -> out.println("Note: " + note));
+        Environment.system().unheeded().forEach(note -> line(out, "Note: " + note));
         out.flush();
+    }
+
+    /** Prints text on lines of at most 80 columns; the second and further lines are indented. */
+    private static void line(PrintWriter out, String text) {
+        int used = 0;
+        for (String word : text.split(" ")) {
+            if (used > 0 && used + 1 + word.length() > COLUMNS) {
+                out.print(System.lineSeparator() + INDENT);
+                used = INDENT.length();
+            } else if (used > 0) {
+                out.print(' ');
+                used++;
+            }
+            out.print(word);
+            used += word.length();
+        }
+        out.println();
     }
 
     private static ObjectNode describe(List<Backend> backends, Selection selection) {

@@ -12,6 +12,7 @@ import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.device.DeviceOptions;
 import dev.starforge.tensor.device.Probe;
 import dev.starforge.tensor.device.Selection;
+import dev.starforge.text.ErrorMessage;
 import dev.starforge.text.FileException;
 import dev.starforge.text.config.ConfigException;
 import dev.starforge.text.json.Jackson;
@@ -42,7 +43,7 @@ import tools.jackson.databind.node.ObjectNode;
         versionProvider = RootCommand.Version.class,
         sortOptions = false,
         description = {
-            "Check settings, data and memory before training",
+            "Check settings, model, data and memory before training.",
             "",
             "Checks settings, device, data, model, memory, disk space and the expected training time.",
             "",
@@ -148,7 +149,7 @@ final class DoctorCommand implements Callable<Integer> {
                             + facts.allLines() + " lines" + (languages.isEmpty() ? "" : " (" + languages + ")")
                             + ", head " + facts.head());
         } catch (FileException unusable) {
-            return new Preflight.Finding(Level.NOT_READY, "repository", String.valueOf(unusable.getMessage()));
+            return new Preflight.Finding(Level.NOT_READY, "repository", ErrorMessage.of(unusable));
         }
     }
 

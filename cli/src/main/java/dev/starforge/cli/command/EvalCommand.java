@@ -49,7 +49,7 @@ import tools.jackson.databind.node.ObjectNode;
         versionProvider = RootCommand.Version.class,
         sortOptions = false,
         description = {
-            "Evaluate a model on held-out code",
+            "Evaluate a model on held-out code.",
             "",
             "Measures perplexity, bits per byte, next-line and fill-in-the-middle completion, and whether completions"
                     + " parse. With --adapter, compares base and tuned model. Each metric has a 95 %% bootstrap interval."

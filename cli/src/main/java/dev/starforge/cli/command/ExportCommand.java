@@ -35,7 +35,7 @@ import tools.jackson.databind.node.ObjectNode;
         versionProvider = RootCommand.Version.class,
         sortOptions = false,
         description = {
-            "Convert a model to a GGUF file for llama.cpp",
+            "Convert a model to a GGUF file for llama.cpp and Ollama.",
             "",
             "Converts safetensors and tokenizer. The file is read back, and its logits are compared with those of the"
                     + " model; if they differ, no file is written and the exit code is 1. To export a model with an"

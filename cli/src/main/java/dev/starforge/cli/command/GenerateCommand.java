@@ -53,7 +53,7 @@ import tools.jackson.databind.node.ObjectNode;
             "                   [--prompt=TEXT | --prompt-ids=ID,... | --fim PREFIX SUFFIX]",
         },
         description = {
-            "Generate text from a prompt",
+            "Generate text from one prompt.",
             "",
             "Writes the generated text to standard output as it is produced. Without a prompt option, reads the prompt"
                     + " from standard input, including a final newline.",

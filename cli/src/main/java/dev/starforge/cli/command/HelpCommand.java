@@ -14,7 +14,7 @@ import picocli.CommandLine.Spec;
         name = "help",
         mixinStandardHelpOptions = true,
         versionProvider = RootCommand.Version.class,
-        description = {"Show help for a command", ""},
+        description = {"Show the help page of a command.", ""},
         footerHeading = "%nExamples:%n",
         footer = {"  starforge help", "  starforge help tune"})
 final class HelpCommand implements Callable<Integer> {

@@ -36,7 +36,7 @@ import tools.jackson.databind.node.ObjectNode;
         mixinStandardHelpOptions = true,
         versionProvider = RootCommand.Version.class,
         description = {
-            "Show architecture, tensors and memory of a model",
+            "Show the architecture, tensors and memory of a model.",
             "",
             "Checks that the tensors match the configuration of the model.",
             "",

@@ -23,7 +23,7 @@ import tools.jackson.databind.node.ObjectNode;
         versionProvider = RootCommand.Version.class,
         sortOptions = false,
         description = {
-            "List pulled models",
+            "List the models in the local store.",
             "",
             "Models are stored in $STARFORGE_HOME/models, or in ~/.local/share/starforge/models. Other commands accept"
                     + " their names.",
@@ -60,10 +60,13 @@ final class ListCommand implements Callable<Integer> {
         for (ModelStore.Kept model : kept) {
             out.println(String.format(
                     Locale.ROOT,
-                    "%-40s %8.1f MB%s",
-                    Escaped.of(model.name()),
+                    "%9.1f MB  %s%s",
                     model.bytes() / 1e6,
-                    model.complete() ? "" : "  incomplete; pull it again to resume"));
+                    Escaped.of(model.name()),
+                    model.complete() ? "" : "  (incomplete)"));
+        }
+        if (kept.stream().anyMatch(model -> !model.complete())) {
+            out.println("To complete a model, run `starforge pull` with its name again.");
         }
         out.flush();
         return ExitCode.DONE;

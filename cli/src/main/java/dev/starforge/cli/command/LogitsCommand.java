@@ -35,7 +35,7 @@ import tools.jackson.databind.node.ObjectNode;
         versionProvider = RootCommand.Version.class,
         sortOptions = false,
         description = {
-            "Write the logits of token sequences to a file",
+            "Write the logits of token sequences to a file.",
             "",
             "Writes safetensors with one tensor per --ids: logits.0 [tokens, vocabulary], logits.1, and so on. For"
                     + " comparison with other programs, weights are float32 unless --weights is given, and all products"
@@ -45,7 +45,7 @@ import tools.jackson.databind.node.ObjectNode;
         footerHeading = "%nExamples:%n",
         footer = {
             "  starforge logits MODEL --ids 5,6,7 --out LOGITS.safetensors",
-            "  starforge logits MODEL --adapter ADAPTER --ids 5,6,7 --ids 1,2 --out out.safetensors",
+            "  starforge logits MODEL --adapter ADAPTER --ids 5,6 --ids 1 --out out.safetensors",
         })
 final class LogitsCommand implements Callable<Integer> {
     /** Number of logits in memory at a time. */

@@ -40,7 +40,7 @@ import tools.jackson.databind.node.ObjectNode;
         versionProvider = RootCommand.Version.class,
         sortOptions = false,
         description = {
-            "Merge an adapter into its base model",
+            "Merge an adapter into its base model.",
             "",
             "Writes a folder with safetensors for HF, or a GGUF file for llama.cpp. Default format: GGUF if --out ends"
                     + " in .gguf, otherwise the format of the base. The result is read back, and its logits are compared"

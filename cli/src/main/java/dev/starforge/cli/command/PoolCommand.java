@@ -30,7 +30,7 @@ import picocli.CommandLine.Spec;
         mixinStandardHelpOptions = true,
         versionProvider = RootCommand.Version.class,
         description = {
-            "Route requests to a pool of workers",
+            "Run workers for several models and route requests to them.",
             "",
             "Starts and supervises the workers of the configuration file, and forwards each request to a worker that"
                     + " serves its model.",

@@ -22,6 +22,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Optional;
 import java.util.concurrent.Callable;
+import java.util.function.Consumer;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
@@ -36,7 +37,7 @@ import tools.jackson.databind.node.ObjectNode;
         versionProvider = RootCommand.Version.class,
         sortOptions = false,
         description = {
-            "Download a model from Hugging Face",
+            "Download a model from the Hugging Face Hub.",
             "",
             "Checks the hash of each file. Run the same command again to resume an interrupted download. Pickle files"
                     + " are refused, since loading them executes code. The token comes from HF_TOKEN or `hf auth login`,"
@@ -48,7 +49,7 @@ import tools.jackson.databind.node.ObjectNode;
         footer = {
             "  starforge pull bigcode/starcoder2-3b",
             "  starforge pull OWNER/NAME-GGUF --include '*Q4_K_M.gguf'",
-            "  starforge pull OWNER/NAME@v1.0 --to models/name",
+            "  starforge pull OWNER/NAME@v1.0 --out models/name",
             "  starforge train --set model.pretrained_model=OWNER/NAME --dataset data",
         })
 final class PullCommand implements Callable<Integer> {
@@ -69,10 +70,13 @@ final class PullCommand implements Callable<Integer> {
     private List<String> include = List.of();
 
     @Option(
-            names = "--to",
+            names = "--out",
             paramLabel = "DIR",
             description = "Folder to download to. Default: the model store; see `starforge list`.")
-    private Path to;
+    private Path out;
+
+    @Option(names = "--to", paramLabel = "DIR", description = "Same as --out.")
+    private Path alias;
 
     @Option(
             names = "--endpoint",
@@ -94,6 +98,10 @@ final class PullCommand implements Callable<Integer> {
         ModelId id = ModelId.parse(model)
                 .orElseThrow(() -> new ParameterException(
                         spec.commandLine(), "expected OWNER/NAME or OWNER/NAME@REVISION, got " + model));
+        if (out != null && alias != null) {
+            throw new ParameterException(spec.commandLine(), "--out and --to are the same; pass one of them");
+        }
+        Path to = out == null ? alias : out;
         Environment environment = Environment.system();
         ModelStore store = environment.store();
         Path folder = to == null ? store.place(id) : to;
@@ -106,34 +114,40 @@ final class PullCommand implements Callable<Integer> {
             print(id, here, Optional.empty());
             return ExitCode.DONE;
         }
-        Pull pull = new Pull(hub(environment), id, include);
+        PrintWriter err = spec.commandLine().getErr();
+        ProgressBar bar = new ProgressBar(err, DatasetCommand.terminal() && !json);
+        Pull pull = new Pull(hub(environment, line -> bar.print("pull: " + line)), id, include);
         PulledModel wanted = pull.wanted();
         Optional<Path> cached = to == null ? store.cached(new ModelId(id.repo(), wanted.commit())) : Optional.empty();
         if (cached.isPresent() && wanted.isIn(cached.get())) {
             print(id, cached.get(), Optional.of(wanted));
             return ExitCode.DONE;
         }
-        PrintWriter err = spec.commandLine().getErr();
         try (ShutdownCleanup interruption = ShutdownCleanup.watch(
                 Duration.ofSeconds(5), () -> {}, "interrupted; run the same command again to resume", err)) {
-            Meter meter = new Meter(new ProgressBar(err, DatasetCommand.terminal() && !json), System.nanoTime());
+            Meter meter = new Meter(bar, System.nanoTime());
             pull.fetch(wanted, folder, (done, total) -> {
                 interruption.check();
                 meter.at(done, total);
             });
             interruption.finished();
-            meter.bar.clear();
+            bar.clear();
         }
         print(id, folder, Optional.of(wanted));
         return ExitCode.DONE;
     }
 
-    private Hub hub(Environment environment) {
+    private Hub hub(Environment environment, Consumer<String> notices) {
+        String source = endpoint == null ? "HF_ENDPOINT" : "--endpoint";
         URI given = endpoint == null ? environment.endpoint() : endpoint;
         String text = given.toString().replaceAll("/+$", "");
         boolean http = "http".equals(given.getScheme());
-        if (given.getHost() == null || !http && !"https".equals(given.getScheme())) {
-            throw new ParameterException(spec.commandLine(), "--endpoint: expected https://HOST, got " + given);
+        if (given.getHost() == null
+                || given.getPort() > 65_535
+                || given.getQuery() != null
+                || given.getFragment() != null
+                || !http && !"https".equals(given.getScheme())) {
+            throw new ParameterException(spec.commandLine(), source + ": expected https://HOST, got " + given);
         }
         Optional<String> token = environment.token();
         if (http
@@ -141,9 +155,9 @@ final class PullCommand implements Callable<Integer> {
                 && !List.of("localhost", "127.0.0.1", "[::1]").contains(given.getHost())) {
             throw new ParameterException(
                     spec.commandLine(),
-                    "--endpoint " + given + ": the token would be sent unencrypted; use https or unset HF_TOKEN");
+                    source + " " + given + ": the token would be sent unencrypted; use https or unset HF_TOKEN");
         }
-        return new Hub(URI.create(text), token, environment.proxies(), Hub.Patience.USUAL);
+        return new Hub(URI.create(text), token, environment.proxies(), Hub.Patience.USUAL, notices);
     }
 
     private void print(ModelId id, Path folder, Optional<PulledModel> pulled) {

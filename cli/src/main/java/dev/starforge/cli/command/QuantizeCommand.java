@@ -31,12 +31,14 @@ import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.Callable;
 import java.util.stream.Collectors;
-import picocli.CommandLine.Command;
 import org.jspecify.annotations.Nullable;
+import picocli.CommandLine.ArgGroup;
+import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Parameters;
 import picocli.CommandLine.Spec;
 import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.node.ObjectNode;
@@ -47,7 +49,7 @@ import tools.jackson.databind.node.ObjectNode;
         versionProvider = RootCommand.Version.class,
         sortOptions = false,
         description = {
-            "Quantize a model to a GGUF file",
+            "Quantize a model to a smaller GGUF file.",
             "",
             "The type of each tensor follows llama-quantize (q4_k is q4_k_m). Only a part of a tensor is in memory at a"
                     + " time. Run the same command again to resume an interrupted quantization from FILE.incomplete."
@@ -60,11 +62,11 @@ import tools.jackson.databind.node.ObjectNode;
         },
         footerHeading = "%nExamples:%n",
         footer = {
-            "  starforge quantize --model MODEL --to q8_0 --out MODEL-Q8_0.gguf",
-            "  starforge quantize --model MERGED --to q4_k --out TUNED-Q4_K.gguf --json",
-            "  starforge quantize --model MERGED --to q3_k_m --calibration DATASET --evaluate DATASET \\",
+            "  starforge quantize MODEL --to q8_0 --out MODEL-Q8_0.gguf",
+            "  starforge quantize MERGED --to q4_k --out TUNED-Q4_K.gguf --json",
+            "  starforge quantize MERGED --to q3_k_m --calibration DATASET --evaluate DATASET \\",
             "      --out TUNED-Q3_K_M.gguf",
-            "  starforge quantize --model MODEL-Q8_0.gguf --to q4_0 --allow-requantize \\",
+            "  starforge quantize MODEL-Q8_0.gguf --to q4_0 --allow-requantize \\",
             "      --out MODEL-Q4_0.gguf",
         })
 final class QuantizeCommand implements Callable<Integer> {
@@ -73,13 +75,25 @@ final class QuantizeCommand implements Callable<Integer> {
     @Spec
     private CommandSpec spec;
 
-    @Option(
-            names = "--model",
-            required = true,
-            paramLabel = "MODEL",
-            description = "Model: a folder with config.json and safetensors, a .gguf file, a model name, or a run that"
-                    + " trained all weights.")
-    private String model;
+    @ArgGroup(multiplicity = "1")
+    private Source source;
+
+    /** The model to quantize. */
+    private static final class Source {
+        @Parameters(
+                index = "0",
+                paramLabel = "MODEL",
+                description = "Model: a folder with config.json and safetensors, a GGUF file, a model name, or a run"
+                        + " that trained all weights.")
+        private String positional;
+
+        @Option(names = "--model", paramLabel = "MODEL", description = "Same as MODEL.")
+        private String named;
+
+        String name() {
+            return positional != null ? positional : named;
+        }
+    }
 
     @Option(
             names = "--to",
@@ -141,9 +155,10 @@ final class QuantizeCommand implements Callable<Integer> {
         OutputPath.require("--out", out, spec.commandLine());
         PrintWriter err = spec.commandLine().getErr();
         TunedModel tuned = ModelFlags.describe(
-                TunedModel.of(ModelLocator.find(model, ModelFlags.WANTED), Optional.empty(), ModelFlags::base), err);
+                TunedModel.of(ModelLocator.find(source.name(), ModelFlags.WANTED), Optional.empty(), ModelFlags::base),
+                err);
         if (tuned.adapter().isPresent()) {
-            throw new TrainException(model + " is an adapter; run `starforge merge " + model
+            throw new TrainException(source.name() + " is an adapter; run `starforge merge " + source.name()
                     + " --out MERGED` first and quantize MERGED");
         }
         ProgressBar bar = new ProgressBar(err, DatasetCommand.terminal() && !json);

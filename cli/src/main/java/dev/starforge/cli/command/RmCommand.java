@@ -22,7 +22,7 @@ import tools.jackson.databind.node.ObjectNode;
         versionProvider = RootCommand.Version.class,
         sortOptions = false,
         description = {
-            "Remove pulled models",
+            "Remove models from the local store.",
             "",
             "Removes models from the store; see `starforge list`. Files outside the store, such as the HF cache, are"
                     + " not changed.",

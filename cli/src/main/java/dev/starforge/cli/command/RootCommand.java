@@ -1,6 +1,9 @@
 package dev.starforge.cli.command;
 
 import dev.starforge.cli.process.ExitCode;
+import java.net.URI;
+import java.net.URISyntaxException;
+import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -12,6 +15,7 @@ import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Model.UsageMessageSpec;
 import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Spec;
+import picocli.CommandLine.TypeConversionException;
 
 /** {@code starforge COMMAND ...}. */
 @Command(
@@ -27,7 +31,7 @@ import picocli.CommandLine.Spec;
             "  starforge run                   # try the tuned model at a prompt",
             "  starforge serve                 # serve it to editors and OpenAI clients",
             "  starforge pull bigcode/starcoder2-3b",
-            "  starforge generate MODEL --prompt 'def fibonacci(n):'",
+            "  starforge tune --model bigcode/starcoder2-3b",
             "",
             "Run 'starforge COMMAND --help' for the options of a command.",
         })
@@ -40,44 +44,35 @@ public final class RootCommand implements Runnable {
 
     private static Map<String, List<Class<?>>> groups() {
         Map<String, List<Class<?>>> groups = new LinkedHashMap<>();
+        groups.put("Start here", List.of(TuneCommand.class, RunCommand.class, ServeCommand.class, HelpCommand.class));
         groups.put(
-                "Tune and train",
+                "Data and training",
                 List.of(
-                        TuneCommand.class,
                         DatasetCommand.class,
+                        DoctorCommand.class,
                         TrainCommand.class,
                         EvalCommand.class,
-                        MergeCommand.class,
-                        DoctorCommand.class));
+                        MergeCommand.class));
         groups.put(
-                "Run and serve",
-                List.of(
-                        RunCommand.class,
-                        GenerateCommand.class,
-                        ServeCommand.class,
-                        PoolCommand.class,
-                        WorkerCommand.class));
-        groups.put(
-                "Models and files",
+                "Models",
                 List.of(
                         PullCommand.class,
                         ListCommand.class,
                         RmCommand.class,
                         InspectCommand.class,
+                        GenerateCommand.class,
                         QuantizeCommand.class,
-                        ExportCommand.class,
-                        LogitsCommand.class,
-                        VerifyCommand.class));
+                        ExportCommand.class));
+        groups.put("Serving", List.of(WorkerCommand.class, PoolCommand.class));
         groups.put(
-                "Machine and program",
+                "Checks",
                 List.of(
                         DevicesCommand.class,
-                        BenchCommand.class,
                         SelftestCommand.class,
-                        BundleCommand.class,
-                        CompletionCommand.class,
-                        HelpCommand.class,
-                        VersionCommand.class));
+                        BenchCommand.class,
+                        VerifyCommand.class,
+                        LogitsCommand.class));
+        groups.put("Program", List.of(BundleCommand.class, CompletionCommand.class, VersionCommand.class));
         return groups;
     }
 
@@ -89,12 +84,30 @@ public final class RootCommand implements Runnable {
         starforge.getHelpSectionMap().remove(UsageMessageSpec.SECTION_KEY_COMMAND_LIST_HEADING);
         starforge.getHelpSectionMap().put(UsageMessageSpec.SECTION_KEY_COMMAND_LIST, RootCommand::commandList);
         return starforge
-                .registerConverter(Path.class, Path::of)
+                .registerConverter(Path.class, RootCommand::path)
+                .registerConverter(URI.class, RootCommand::uri)
                 .setCaseInsensitiveEnumValuesAllowed(true)
                 .setUsageHelpAutoWidth(true)
+                .setHelpFactory(HelpPage::new)
                 .setExpandAtFiles(false)
                 .setParameterExceptionHandler(CommandErrors::wrongUse)
                 .setExecutionExceptionHandler(CommandErrors::failed);
+    }
+
+    private static Path path(String text) {
+        try {
+            return Path.of(text);
+        } catch (InvalidPathException wrong) {
+            throw new TypeConversionException("expected a path, got '" + text + "': " + wrong.getReason());
+        }
+    }
+
+    private static URI uri(String text) {
+        try {
+            return new URI(text);
+        } catch (URISyntaxException wrong) {
+            throw new TypeConversionException("expected a URL, got '" + text + "': " + wrong.getReason());
+        }
     }
 
     private static String commandList(Help help) {

@@ -32,8 +32,9 @@ import picocli.CommandLine.Spec;
         mixinStandardHelpOptions = true,
         versionProvider = RootCommand.Version.class,
         sortOptions = false,
+        customSynopsis = "starforge run [MODEL] [OPTIONS]",
         description = {
-            "Complete code or chat at a prompt",
+            "Complete code or chat with a model at a prompt.",
             "",
             "A model with a chat template answers; other models continue the input. Input that contains "
                     + TextGenerator.CURSOR
@@ -43,7 +44,7 @@ import picocli.CommandLine.Spec;
         },
         footerHeading = "%nExamples:%n",
         footer = {
-            "  starforge run                      # what was tuned on this repository, else nano",
+            "  starforge run                      # the model tuned on this repository",
             "  starforge run model.gguf --set temperature=0.2 --set max_tokens=64",
             "  echo 'int max(int a, int b) { return " + TextGenerator.CURSOR + "; }' | starforge run",
         })

@@ -34,7 +34,7 @@ import tools.jackson.databind.node.ObjectNode;
         versionProvider = RootCommand.Version.class,
         sortOptions = false,
         description = {
-            "Test the numerical results of a device",
+            "Check that a device computes correct results.",
             "",
             "Compares a tiny model with PyTorch (logits, text, losses, gradients, training), quantized formats with"
                     + " llama.cpp, and each operation with the reference. Takes less than a minute; needs no files and no"

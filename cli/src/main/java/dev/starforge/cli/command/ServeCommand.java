@@ -20,7 +20,7 @@ import picocli.CommandLine.Parameters;
         mixinStandardHelpOptions = true,
         versionProvider = RootCommand.Version.class,
         description = {
-            "Serve a model over HTTP",
+            "Serve a model to editors, OpenAI clients and browsers.",
             "",
             "Provides an OpenAI-compatible API, the /infill API of llama.cpp for editors, a native API, and a web"
                     + " page.",
@@ -28,7 +28,7 @@ import picocli.CommandLine.Parameters;
         },
         footerHeading = "%nExamples:%n",
         footer = {
-            "  starforge serve                    # the model tuned on this repository, or nano",
+            "  starforge serve                    # the model tuned on this repository",
             "  starforge serve model.gguf",
             "  starforge serve RUN --port 9000",
             "  starforge serve MODEL --adapter mine=RUN/best",

@@ -50,7 +50,7 @@ import picocli.CommandLine.Spec;
         versionProvider = RootCommand.Version.class,
         sortOptions = false,
         description = {
-            "Train an adapter or all weights of a model",
+            "Train an adapter, or all weights of a model.",
             "",
             "Writes checkpoints, metrics.jsonl, summary.json and report.html to the output folder. Ctrl-C finishes the"
                     + " step, saves a checkpoint and exits with 130; --resume continues with the same losses as an"
@@ -69,9 +69,9 @@ import picocli.CommandLine.Spec;
         },
         footerHeading = "%nExamples:%n",
         footer = {
-            "  starforge train --config train.yaml --dataset DATA --output RUN",
+            "  starforge train --config train.yaml --dataset DATA --out RUN",
             "  starforge train --set model.pretrained_model=MODEL --dataset DATA --epochs 1",
-            "  starforge train --output RUN --resume",
+            "  starforge train --out RUN --resume",
             "  starforge train --config train.yaml --ui 8081  # live at http://127.0.0.1:8081",
             "  starforge train --config train.yaml --print-config",
             "  starforge train --init                         # writes train.yaml",
@@ -299,7 +299,7 @@ final class TrainCommand implements Callable<Integer> {
     private static void report(RunEvents progress, TrainRun run, TrainRun.End end, Path output) {
         if (end == TrainRun.End.INTERRUPTED) {
             progress.note(
-                    "interrupted after step " + run.step() + ", which is saved; resume with: starforge train --output "
+                    "interrupted after step " + run.step() + ", which is saved; resume with: starforge train --out "
                             + ShellQuoting.quoted(output) + " --resume");
             return;
         }

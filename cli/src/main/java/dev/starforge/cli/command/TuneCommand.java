@@ -44,7 +44,7 @@ import tools.jackson.databind.node.ObjectNode;
         versionProvider = RootCommand.Version.class,
         sortOptions = false,
         description = {
-            "Tune a model on a git repository, end to end",
+            "Tune a model on a git repository, evaluate it and package it.",
             "",
             "Creates a dataset, trains an adapter, evaluates it against the base on the newest commits, merges and"
                     + " quantizes. The result is a GGUF file that is ready to serve.",
@@ -81,7 +81,7 @@ final class TuneCommand implements Callable<Integer> {
     @Option(
             names = "--model",
             paramLabel = "MODEL",
-            description = "Base model: a folder, a .gguf file, a model name, or the embedded model nano. Default: the"
+            description = "Base model: a folder, a GGUF file, a model name, or the embedded model nano. Default: the"
                     + " setting model.pretrained_model, or nano.")
     private String model;
 
@@ -100,7 +100,7 @@ final class TuneCommand implements Callable<Integer> {
     private ConfigFileFlags settings;
 
     @Option(
-            names = "--output",
+            names = {"--out", "--output"},
             paramLabel = "DIR",
             description = "Output folder. Default: .starforge in the repository.")
     private Path output;

@@ -30,7 +30,7 @@ import tools.jackson.databind.node.ObjectNode;
         mixinStandardHelpOptions = true,
         versionProvider = RootCommand.Version.class,
         description = {
-            "Compare results with another implementation",
+            "Compare models with the results of another implementation.",
             "",
             "Compares logits, greedy text, losses, gradients and training steps with recorded results.",
             "",

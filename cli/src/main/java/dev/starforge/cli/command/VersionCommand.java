@@ -11,7 +11,7 @@ import picocli.CommandLine.Spec;
         mixinStandardHelpOptions = true,
         versionProvider = RootCommand.Version.class,
         description = {
-            "Show the version",
+            "Show the versions of the program and of Java.",
             "",
         },
         footerHeading = "%nExamples:%n",

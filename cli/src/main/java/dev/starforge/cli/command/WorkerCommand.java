@@ -18,7 +18,7 @@ import picocli.CommandLine.Option;
         mixinStandardHelpOptions = true,
         versionProvider = RootCommand.Version.class,
         description = {
-            "Serve a model as a worker of a pool",
+            "Serve a model as a worker of a pool.",
             "",
         },
         exitCodeListHeading = "%nExit codes:%n",

@@ -1,13 +1,11 @@
 package dev.starforge.cli.hub;
 
-import dev.starforge.cli.output.ErrorMessage;
+import dev.starforge.text.ErrorMessage;
 import java.io.IOException;
 import java.io.InputStream;
 import java.net.ProxySelector;
 import java.net.URI;
 import java.net.URLEncoder;
-import java.net.http.HttpClient;
-import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
@@ -18,53 +16,55 @@ import java.time.format.DateTimeParseException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
-import java.util.Set;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Consumer;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import tools.jackson.core.JacksonException;
 import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.json.JsonMapper;
 
-/**
- * HF's hub, or another with its addresses. Redirects are followed here and not by the client, so that the token goes to the
- * endpoint's own host and to no other: large files lie elsewhere, behind addresses that are signed already.
- */
+/** HF's hub, or another with its addresses. */
 public final class Hub {
-    private static final int MOST_REDIRECTS = 5;
     private static final int LARGEST_LISTING = 64 << 20;
-    private static final Set<Integer> REDIRECTS = Set.of(301, 302, 303, 307, 308);
 
     private final URI endpoint;
-    private final Optional<String> token;
+    private final boolean hasToken;
     private final Patience patience;
-    private final HttpClient client;
+    private final Consumer<String> notices;
+    private final HubConnection connection;
 
     /**
      * How long to wait for what.
      *
      * @param attempts requests for the same bytes, one after another
-     * @param answer until a server is reached, and until it begins to answer
-     * @param stall the longest silence of a server in the middle of a file
+     * @param connect until a name is resolved, and until its host is connected
+     * @param answer until a host that is connected begins to answer
+     * @param stall the longest silence of a server in the middle of a file, and the longest time for a listing
      * @param longest wait that a server may ask for
      */
-    public record Patience(int attempts, Duration answer, Duration stall, Duration first, Duration longest) {
+    public record Patience(
+            int attempts, Duration connect, Duration answer, Duration stall, Duration first, Duration longest) {
         public static final Patience USUAL = new Patience(
-                6, Duration.ofSeconds(30), Duration.ofSeconds(60), Duration.ofSeconds(1), Duration.ofMinutes(5));
+                6,
+                Duration.ofSeconds(5),
+                Duration.ofSeconds(15),
+                Duration.ofSeconds(60),
+                Duration.ofSeconds(1),
+                Duration.ofMinutes(5));
     }
 
     /** The files of a repository at one commit. */
     public record Listing(String commit, List<HubFile> files) {}
 
-    public Hub(URI endpoint, Optional<String> token, ProxySelector proxies, Patience patience) {
+    /** @param notices receives a line for each wait that a user should know of */
+    public Hub(
+            URI endpoint, Optional<String> token, ProxySelector proxies, Patience patience, Consumer<String> notices) {
         this.endpoint = endpoint;
-        this.token = token;
+        this.hasToken = token.isPresent();
         this.patience = patience;
-        this.client = HttpClient.newBuilder()
-                .version(HttpClient.Version.HTTP_1_1)
-                .followRedirects(HttpClient.Redirect.NEVER)
-                .proxy(proxies)
-                .connectTimeout(patience.answer())
-                .build();
+        this.notices = notices;
+        this.connection = new HubConnection(endpoint, token, proxies, patience);
     }
 
     URI endpoint() {
@@ -75,29 +75,57 @@ public final class Hub {
         return patience;
     }
 
-    /** What a repository holds, asked of the hub. */
+    /** Requests the list of files. Only a server that asks for a later request gets another one. */
     Listing list(ModelId id) {
         URI address = URI.create(endpoint + "/api/models/" + id.repo() + "/revision/"
                 + URLEncoder.encode(id.revision(), StandardCharsets.UTF_8) + "?blobs=true");
+        notices.accept("connecting to " + connection.route(address) + " ...");
         for (int attempt = 1; ; attempt++) {
             try (Answer answer = get(id, address, 0)) {
-                byte[] body = answer.body().readNBytes(LARGEST_LISTING);
-                return listing(id, new JsonMapper().readTree(new String(body, StandardCharsets.UTF_8)));
+                return listing(id, new JsonMapper().readTree(new String(body(answer), StandardCharsets.UTF_8)));
             } catch (JacksonException wrong) {
                 throw new HubException(
                         address + ": invalid JSON (" + wrong.getOriginalMessage()
-                                + "); check that --endpoint is a model hub",
+                                + "); check that the endpoint is a model hub",
                         wrong);
+            } catch (HubConnection.Unreachable unreachable) {
+                throw new HubException(unreachable.getMessage() + NetworkFailure.ADVICE, unreachable);
+            } catch (Later busy) {
+                waitFor(attempt, address.toString(), busy);
             } catch (IOException failure) {
-                waitFor(attempt, address.toString(), failure);
+                throw new HubException(address + ": " + ErrorMessage.of(failure), failure);
             }
+        }
+    }
+
+    /** Reads a listing; a server that takes longer than {@code stall} for it is cut off. */
+    private byte[] body(Answer answer) throws IOException {
+        AtomicBoolean late = new AtomicBoolean();
+        Thread timer = Thread.ofVirtual().start(() -> {
+            try {
+                Thread.sleep(patience.stall());
+                late.set(true);
+                answer.close();
+            } catch (InterruptedException | IOException done) {
+                return;
+            }
+        });
+        try {
+            return answer.body().readNBytes(LARGEST_LISTING);
+        } catch (IOException failure) {
+            throw late.get()
+                    ? new IOException(
+                            "the listing took longer than " + patience.stall().toSeconds() + " s", failure)
+                    : failure;
+        } finally {
+            timer.interrupt();
         }
     }
 
     private static Listing listing(ModelId id, JsonNode json) {
         String commit = json.path("sha").stringValue("");
         if (!commit.matches("[0-9a-f]{40}")) {
-            throw new HubException(id + ": expected a commit, got '" + commit + "'");
+            throw new HubException(id + ": expected a commit, got '" + HubConnection.shown(commit) + "'");
         }
         List<HubFile> files = new ArrayList<>();
         for (JsonNode file : json.path("siblings")) {
@@ -144,53 +172,13 @@ public final class Hub {
     }
 
     private Answer get(ModelId id, URI address, long from) throws IOException {
-        URI at = address;
-        for (int i = 0; i <= MOST_REDIRECTS; i++) {
-            HttpResponse<InputStream> response = send(at, from);
-            int status = response.statusCode();
-            if (status == 200 || status == 206) {
-                return new Answer(response);
-            }
-            response.body().close();
-            if (!REDIRECTS.contains(status)) {
-                throw refusal(id, at, response);
-            }
-            at = redirect(at, response);
+        HubConnection.Reply reply = connection.get(address, from);
+        int status = reply.response().statusCode();
+        if (status != 200 && status != 206) {
+            reply.response().body().close();
+            throw refusal(id, reply.address(), reply.response());
         }
-        throw new HubException(address + ": more than " + MOST_REDIRECTS + " redirects");
-    }
-
-    private static URI redirect(URI from, HttpResponse<?> response) {
-        URI to = from.resolve(response.headers().firstValue("Location").orElse(""));
-        boolean secure = "https".equals(to.getScheme());
-        if (!secure && (!"http".equals(to.getScheme()) || "https".equals(from.getScheme()))) {
-            throw new HubException(
-                    from + ": redirects to " + to + ", which is not HTTPS; the redirect was not followed");
-        }
-        return to;
-    }
-
-    private HttpResponse<InputStream> send(URI address, long from) throws IOException {
-        HttpRequest.Builder request =
-                HttpRequest.newBuilder(address).timeout(patience.answer()).header("User-Agent", "starforge");
-        if (from > 0) {
-            request.header("Range", "bytes=" + from + "-");
-        }
-        if (isOwn(address)) {
-            token.ifPresent(secret -> request.header("Authorization", "Bearer " + secret));
-        }
-        try {
-            return client.send(request.build(), HttpResponse.BodyHandlers.ofInputStream());
-        } catch (InterruptedException interrupted) {
-            Thread.currentThread().interrupt();
-            throw new HubException(address + ": interrupted", interrupted);
-        }
-    }
-
-    private boolean isOwn(URI address) {
-        return endpoint.getScheme().equals(address.getScheme())
-                && endpoint.getHost().equalsIgnoreCase(address.getHost())
-                && endpoint.getPort() == address.getPort();
+        return new Answer(reply.response());
     }
 
     /** The server's word that it may go better later. */
@@ -211,9 +199,12 @@ public final class Hub {
             case 401, 403 ->
                 throw new HubException(id + ": HTTP status " + status + ". Accept the conditions at " + page
                         + ", if any, and "
-                        + (token.isPresent()
+                        + (hasToken
                                 ? "set HF_TOKEN to a token with read access"
                                 : "set HF_TOKEN to a token from " + endpoint + "/settings/tokens"));
+            case 407 ->
+                throw new HubException(
+                        address + ": the proxy asks for a password, which is not supported (HTTP status 407)");
             case 404 ->
                 throw new HubException(address + ": model, revision or file not found; see " + page
                         + " (private models require HF_TOKEN)");
@@ -250,11 +241,14 @@ public final class Hub {
         Duration pause = asked.orElse(patience.first().multipliedBy(1L << Math.min(attempt - 1, 5)));
         if (attempt >= patience.attempts() || pause.compareTo(patience.longest()) > 0) {
             throw new HubException(
-                    what + ": failed after " + attempt + " attempts: " + ErrorMessage.of(failure)
+                    what + ": failed after " + attempt + (attempt == 1 ? " attempt: " : " attempts: ")
+                            + ErrorMessage.of(failure)
                             + (asked.isPresent() ? "; the server requests a pause of " + pause.toSeconds() + " s" : "")
                             + "; run the same command again to resume",
                     failure);
         }
+        notices.accept(what + ": " + ErrorMessage.of(failure) + "; attempt " + (attempt + 1) + " of "
+                + patience.attempts() + " in " + Math.max(0, pause.toSeconds()) + " s");
         try {
             Thread.sleep(pause.isNegative() ? Duration.ZERO : pause);
         } catch (InterruptedException interrupted) {

@@ -21,6 +21,7 @@ public record HubFile(String name, long size, Hash hash) {
     private static final byte[] POINTER =
             "version https://git-lfs.github.com/spec/v1".getBytes(StandardCharsets.US_ASCII);
     private static final int LARGEST_POINTER = 1024;
+    private static final long LARGEST = 1L << 43; // the sizes of a whole listing can be added
     private static final List<String> PICKLES = List.of(".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle");
 
     /** @param git true for the SHA-1 of a git blob, false for SHA-256 */
@@ -29,15 +30,16 @@ public record HubFile(String name, long size, Hash hash) {
     public HubFile {
         boolean plain = !name.isEmpty()
                 && size >= 0
+                && size <= LARGEST
                 && name.chars().noneMatch(c -> c < ' ' || c == '\\' || c == ':')
                 && Arrays.stream(name.split("/", -1))
                         .noneMatch(part -> part.isEmpty() || part.equals(".") || part.equals(".."));
         if (!plain) {
-            throw new HubException("invalid file name '" + name + "' or size " + size
+            throw new HubException("invalid file name '" + HubConnection.shown(name) + "' or size " + size
                     + ": expected a path inside the folder; nothing was written");
         }
         if (!hash.hex().matches(hash.git() ? "[0-9a-f]{40}" : "[0-9a-f]{64}")) {
-            throw new HubException("no hash for " + name + " (got '" + hash.hex()
+            throw new HubException("no hash for " + name + " (got '" + HubConnection.shown(hash.hex())
                     + "'); the file cannot be verified and was not downloaded");
         }
     }

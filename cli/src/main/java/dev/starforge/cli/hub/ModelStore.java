@@ -1,6 +1,7 @@
 package dev.starforge.cli.hub;
 
-import dev.starforge.cli.output.ErrorMessage;
+import dev.starforge.model.gguf.GgufFile;
+import dev.starforge.text.ErrorMessage;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
@@ -89,8 +90,7 @@ public record ModelStore(Path root, List<Path> caches) {
             return folder;
         }
         try (Stream<Path> files = Files.list(folder)) {
-            List<Path> found =
-                    files.filter(file -> file.toString().endsWith(".gguf")).toList();
+            List<Path> found = files.filter(ModelStore::isModelFile).toList();
             return found.size() == 1 ? found.getFirst() : folder;
         } catch (IOException failure) {
             throw new HubException(folder + ": cannot be read: " + ErrorMessage.of(failure), failure);
@@ -102,19 +102,22 @@ public record ModelStore(Path root, List<Path> caches) {
         List<Kept> kept = new ArrayList<>();
         for (Path first : children(root)) {
             if (Files.isRegularFile(first)) {
-                if (first.toString().endsWith(".gguf")) {
+                if (isModelFile(first)) {
                     kept.add(kept(first));
                 }
             } else if (isModel(first)) {
                 kept.add(kept(first));
             } else {
                 children(first).stream()
-                        .filter(each ->
-                                Files.isDirectory(each) || each.toString().endsWith(".gguf"))
+                        .filter(each -> Files.isDirectory(each) || isModelFile(each))
                         .forEach(each -> kept.add(kept(each)));
             }
         }
         return kept;
+    }
+
+    private static boolean isModelFile(Path file) {
+        return file.toString().endsWith(".gguf") || GgufFile.isGguf(file);
     }
 
     private static boolean isModel(Path folder) {

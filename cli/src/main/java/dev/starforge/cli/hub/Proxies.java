@@ -6,6 +6,7 @@ import java.net.Proxy;
 import java.net.ProxySelector;
 import java.net.SocketAddress;
 import java.net.URI;
+import java.net.URISyntaxException;
 import java.util.List;
 import java.util.Locale;
 import java.util.Optional;
@@ -60,14 +61,26 @@ public final class Proxies extends ProxySelector {
     }
 
     private static Proxy proxy(String text) {
-        URI address = URI.create(text.contains("://") ? text : "http://" + text);
-        if (address.getHost() == null || !"http".equals(address.getScheme()) || address.getUserInfo() != null) {
-            throw new HubException("proxy '" + text.replaceAll("//.*@", "//…@")
-                    + "': expected http://HOST:PORT without a password, which is all that is supported");
+        URI address;
+        try {
+            address = new URI(text.contains("://") ? text : "http://" + text);
+        } catch (URISyntaxException wrong) {
+            throw wrong(text);
+        }
+        if (address.getHost() == null
+                || address.getPort() > 65_535
+                || !"http".equals(address.getScheme())
+                || address.getUserInfo() != null) {
+            throw wrong(text);
         }
         return new Proxy(
                 Proxy.Type.HTTP,
                 InetSocketAddress.createUnresolved(address.getHost(), address.getPort() < 0 ? 80 : address.getPort()));
+    }
+
+    private static HubException wrong(String text) {
+        return new HubException("proxy '" + text.replaceAll("//.*@", "//…@")
+                + "': expected http://HOST:PORT without a password, which is all that is supported");
     }
 
     @Override

@@ -3,10 +3,13 @@ package dev.starforge.cli.hub;
 import java.io.IOException;
 import java.nio.file.FileSystems;
 import java.nio.file.Files;
+import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
 import java.nio.file.PathMatcher;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
@@ -15,6 +18,8 @@ import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.regex.PatternSyntaxException;
+import java.util.stream.Collectors;
 
 /**
  * Downloads the files of a model, several at a time, and verifies their hashes. Before the first download it checks that no
@@ -23,6 +28,7 @@ import java.util.concurrent.atomic.AtomicLong;
 public final class Pull {
     private static final int AT_ONCE = 4;
     private static final long TICK_MILLIS = 200;
+    private static final int MOST_NAMES = 20;
 
     /** Default file patterns: weights, configuration and tokenizer in the top-level folder. */
     private static final List<String> USUAL = List.of(
@@ -31,6 +37,7 @@ public final class Pull {
     private final Hub hub;
     private final ModelId id;
     private final List<String> include;
+    private final List<PathMatcher> matchers;
 
     /** Receives the progress in bytes several times a second. */
     public interface Progress {
@@ -42,12 +49,15 @@ public final class Pull {
         this.hub = hub;
         this.id = id;
         this.include = List.copyOf(include);
+        this.matchers = (include.isEmpty() ? USUAL : include)
+                .stream().map(Pull::matcher).toList();
     }
 
     /** Lists the files to download. */
     public PulledModel wanted() {
         Hub.Listing listing = hub.list(id);
         List<HubFile> wanted = listing.files().stream().filter(this::isIncluded).toList();
+        requireDistinct(wanted);
         List<HubFile> pickles = wanted.stream().filter(HubFile::isPickle).toList();
         if (!pickles.isEmpty()) {
             throw new HubException(
@@ -81,14 +91,37 @@ public final class Pull {
     }
 
     private static String names(List<HubFile> files) {
-        return String.join(", ", files.stream().map(HubFile::name).toList());
+        return files.stream().limit(MOST_NAMES).map(HubFile::name).collect(Collectors.joining(", "))
+                + (files.size() > MOST_NAMES ? " and " + (files.size() - MOST_NAMES) + " more" : "");
+    }
+
+    private static PathMatcher matcher(String glob) {
+        try {
+            return FileSystems.getDefault().getPathMatcher("glob:" + glob);
+        } catch (PatternSyntaxException wrong) {
+            throw new HubException(
+                    "--include " + glob + ": not a pattern such as '*.gguf': " + wrong.getDescription(), wrong);
+        }
     }
 
     private boolean isIncluded(HubFile file) {
-        return (include.isEmpty() ? USUAL : include).stream().anyMatch(glob -> {
-            PathMatcher matcher = FileSystems.getDefault().getPathMatcher("glob:" + glob);
-            return matcher.matches(Path.of(file.name()));
-        });
+        Path name;
+        try {
+            name = Path.of(file.name());
+        } catch (InvalidPathException wrong) {
+            throw new HubException(file.name() + ": not a file name on this system: " + wrong.getReason(), wrong);
+        }
+        return matchers.stream().anyMatch(matcher -> matcher.matches(name));
+    }
+
+    /** Rejects a listing with two versions of a file. */
+    private static void requireDistinct(List<HubFile> files) {
+        Set<String> names = new HashSet<>();
+        for (HubFile file : files) {
+            if (!names.add(file.name())) {
+                throw new HubException(file.name() + ": listed twice; nothing was downloaded");
+            }
+        }
     }
 
     /** Downloads the files that are missing in the folder. */
@@ -160,7 +193,7 @@ public final class Pull {
         if (needed > room) {
             throw new HubException(
                     folder + ": not enough disk space: " + missing.size() + " files need " + (needed >> 20) + " MB, "
-                            + (room >> 20) + " MB are free; free some space or pass another folder with --to");
+                            + (room >> 20) + " MB are free; free some space or pass another folder with --out");
         }
     }
 }

@@ -1,7 +1,7 @@
 package dev.starforge.cli.model;
 
-import dev.starforge.cli.output.ErrorMessage;
 import dev.starforge.model.ModelException;
+import dev.starforge.text.ErrorMessage;
 import dev.starforge.text.file.Hashes;
 import java.io.IOException;
 import java.io.InputStream;

@@ -3,7 +3,7 @@ package dev.starforge.cli.model;
 import dev.starforge.cli.hub.HubException;
 import dev.starforge.cli.hub.ModelStore;
 import dev.starforge.cli.hub.Proxies;
-import dev.starforge.cli.output.ErrorMessage;
+import dev.starforge.text.ErrorMessage;
 import java.io.IOException;
 import java.net.ProxySelector;
 import java.net.URI;

@@ -16,7 +16,7 @@ public final class ModelLocator {
 
     /** Finds a complete model: the named one, or the best checkpoint of a run that trained all weights. */
     public static Path find(String name) {
-        Path place = find(name, "Expected a folder with config.json and safetensors, a .gguf file, or `scratch`");
+        Path place = find(name, "Expected a folder with config.json and safetensors, a GGUF file, or `scratch`");
         return TunedModel.completeModel(place);
     }
 

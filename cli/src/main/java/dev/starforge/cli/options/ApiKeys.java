@@ -1,6 +1,6 @@
 package dev.starforge.cli.options;
 
-import dev.starforge.cli.output.ErrorMessage;
+import dev.starforge.text.ErrorMessage;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

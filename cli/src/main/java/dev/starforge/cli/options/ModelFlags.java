@@ -16,7 +16,7 @@ import picocli.CommandLine.Spec;
 public final class ModelFlags {
     /** The kinds of models that a command accepts, for the description of its MODEL parameter. */
     public static final String KINDS =
-            "Model: a folder with config.json, safetensors and tokenizer.json, a .gguf file, the name of a pulled model"
+            "Model: a folder with config.json, safetensors and tokenizer.json, a GGUF file, the name of a pulled model"
                     + " or of one in the HF cache, or a training run (best checkpoint), a checkpoint or an adapter.";
 
     public static final String KINDS_OR_DEFAULT =
@@ -24,7 +24,7 @@ public final class ModelFlags {
 
     /** The last sentence of the error for a missing model. */
     public static final String WANTED =
-            "Expected a folder with config.json and safetensors, a .gguf file, a run, a checkpoint or an adapter";
+            "Expected a folder with config.json and safetensors, a GGUF file, a run, a checkpoint or an adapter";
 
     @Spec(Spec.Target.MIXEE)
     private CommandSpec command;

@@ -34,7 +34,7 @@ public final class TrainConfigFlags {
     private String epochs;
 
     @Option(
-            names = "--output",
+            names = {"--out", "--output"},
             paramLabel = "DIR",
             description = "Output folder of the run. Same as --set output.output_dir=DIR.")
     private String output;

@@ -8,6 +8,8 @@ import dev.starforge.text.TokenizerException;
 import dev.starforge.text.config.ConfigException;
 import dev.starforge.train.TrainException;
 import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.InvalidPathException;
 import java.util.Map;
 import picocli.CommandLine.Model.UsageMessageSpec;
 
@@ -50,11 +52,13 @@ public final class ExitCode {
                     FileException _,
                     HubException _,
                     IOException _,
+                    InvalidPathException _,
                     ShutdownCleanup.Interrupted _,
                     ModelException _,
                     TensorException _,
                     TokenizerException _,
-                    TrainException _ -> true;
+                    TrainException _,
+                    UncheckedIOException _ -> true;
             default -> false;
         };
     }

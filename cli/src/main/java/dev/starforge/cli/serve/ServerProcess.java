@@ -13,6 +13,7 @@ import dev.starforge.serve.log.EventLog.LogFormat;
 import dev.starforge.serve.log.EventLog.LogLevel;
 import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.device.MemoryException;
+import dev.starforge.text.ErrorMessage;
 import dev.starforge.text.TokenizerException;
 import dev.starforge.train.TrainException;
 import dev.starforge.train.tune.TunedModel;
@@ -97,7 +98,7 @@ public final class ServerProcess {
         private static final long serialVersionUID = 1;
 
         CallbackFailed(IOException cause) {
-            super(cause.getMessage(), cause);
+            super(ErrorMessage.of(cause), cause);
         }
     }
 
@@ -147,7 +148,7 @@ public final class ServerProcess {
     private int end(int code, Throwable why) {
         log.line(LogLevel.ERROR, "worker", "end", workerId)
                 .with("error_kind", String.valueOf(code))
-                .log(String.valueOf(why.getMessage() == null ? why : why.getMessage()));
+                .log(ErrorMessage.of(why));
         return code;
     }
 }

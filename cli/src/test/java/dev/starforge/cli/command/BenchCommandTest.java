@@ -96,7 +96,7 @@ final class BenchCommandTest {
     @CsvSource({"--quantized int8-128 --checkpointing full, 24", "--full, 35"})
     void trainingStepsAreTimedByOperation(String how, int parameters) {
         CommandOutcome outcome =
-                run("bench --model " + MODEL + " --train 2x16 --profile --json --repeat 1 --device cpu " + how);
+                run("bench " + MODEL + " --train 2x16 --profile --json --repeat 1 --device cpu " + how);
         assertThat(outcome.code()).as(outcome.err()).isZero();
         JsonNode json = new JsonMapper().readTree(outcome.out());
         assertThat(json.path("train_tok_s").doubleValue()).isPositive();
@@ -111,7 +111,7 @@ final class BenchCommandTest {
 
     @Test
     void aFileIsTimedAsWellAndLimitsStandBeside() {
-        CommandOutcome outcome = run("bench --model " + MODEL + SHORT.replace(" --no-limits", "") + " --depth 16");
+        CommandOutcome outcome = run("bench " + MODEL + SHORT.replace(" --no-limits", "") + " --depth 16");
         assertThat(outcome.code()).as(outcome.err()).isZero();
         assertThat(outcome.out())
                 .containsPattern("model +0.000 billion parameters")
@@ -124,9 +124,9 @@ final class BenchCommandTest {
     @CsvSource(
             delimiter = '|',
             value = {
-                "bench | 2 | --model=MODEL | --random=SHAPE",
-                "bench --model MODEL --random tiny | 2 | --model=MODEL, --random=SHAPE | mutually exclusive",
-                "bench --model MODEL --format Q4_0 | 2 | --format: requires --random | help",
+                "bench | 2 | MODEL | --random=SHAPE",
+                "bench MODEL --random tiny | 2 | MODEL, --random=SHAPE | mutually exclusive",
+                "bench MODEL --format Q4_0 | 2 | --format: requires --random | help",
                 "bench --random huge | 1 | huge: is no preset; known are tiny, deepseek-moe-16b, llama-2-7b |"
                         + " starcoder2-7b",
                 "bench --random tiny --format Q9 | 1 | format Q9: expected one of | Q4_K_M",
@@ -142,7 +142,7 @@ final class BenchCommandTest {
                 "bench --random tiny --train 1x8 --batch 2 | 2 | --batch: not supported with --train | --train",
                 "bench --random tiny --train 1x8 --no-check | 2 | --no-check: not supported with --train | --train",
                 "bench --random tiny --train 1x8 --no-limits | 2 | --no-limits: not supported with --train | --train",
-                "bench --model MODEL --adapter MODEL/adapter --train 1x8 | 2 | is an adapter | pass its base",
+                "bench MODEL --adapter MODEL/adapter --train 1x8 | 2 | is an adapter | pass its base",
                 "bench --random tiny --repeat 0 | 2 | expected at least 1 | --repeat",
             })
     void wrongUseIsExplained(String line, int code, String first, String second) {

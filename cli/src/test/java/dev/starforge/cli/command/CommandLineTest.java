@@ -17,6 +17,9 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
+import picocli.CommandLine;
+import picocli.CommandLine.Model.UsageMessageSpec;
 import tools.jackson.databind.JsonNode;
 
 /** Every command as a user types it. */
@@ -190,6 +193,12 @@ final class CommandLineTest {
                 "devices --device accelerate | 2 | --device accelerate: not supported",
                 "train --device accelerate | 2 | --device accelerate: not supported",
                 "tune --device accelerate | 2 | --device accelerate: not supported",
+                "tune --minutes abc | 2 | --minutes: expected a number, got abc",
+                "serve --port 80a | 2 | --port: expected a whole number, got 80a",
+                "serve --model x | 2 | unknown option '--model'; pass the model as an argument: starforge serve MODEL",
+                "generate -m x | 2 | unknown option '-m'; pass the model as an argument: starforge generate MODEL",
+                "export MODEL --output x | 2 | unknown option '--output'; did you mean '--out'?",
+                "merge MODEL -o x | 2 | unknown option '-o'; did you mean '--out'?",
                 "dataset --out x --preview -3 | 2 | --preview: expected at least 1, got -3",
                 "dataset --out x --repo . --threads -3 | 2 | key dataset.threads: expected whole number 0..1024, got"
                         + " -3",
@@ -208,7 +217,7 @@ final class CommandLineTest {
         CommandOutcome outcome = run("devices");
         assertThat(outcome.code()).isZero();
         assertThat(outcome.out())
-                .contains("Device Backend Summary", "Platform: ", "Device: ", "Attention Backend: ", "Max VRAM: ")
+                .contains("Device Backend Summary", "Platform: ", "Device: ", "Attention Backend: ")
                 .contains("Supports bf16: ", "Metal FlashAttention: ", "Chosen: ", "Not chosen: reference");
         JsonNode json = run("devices", "--json").json();
         List<String> names = new ArrayList<>();
@@ -218,7 +227,44 @@ final class CommandLineTest {
             assertThat(backend.path("status").stringValue()).isIn("ready", "pre-release");
         });
         assertThat(names).containsExactlyInAnyOrder("cuda", "metal", "cpu", "reference");
-        assertThat(names).contains(json.path("selected").stringValue());
+        String selected = json.path("selected").stringValue();
+        assertThat(names).contains(selected);
+        assertThat(outcome.out()).contains(selected.equals("cpu") ? "\nMemory: " : "\nMax VRAM: ");
+        assertThat(outcome.out().lines()).allMatch(line -> line.length() <= 80);
+    }
+
+    /** Ollama names model files after their hash. */
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "sha256-74701a8c35f6c8d9a4b91f3f3497643001d63e0c7a84e085bed452548fa88d45",
+                "model.bin",
+                "x.safetensors"
+            })
+    void ggufFilesAreKnownByTheirContentAndNotByTheirName(String name) throws IOException {
+        String file = Files.copy(Path.of(GOLDEN, "gguf", "micro-F16.gguf"), folder.resolve(name))
+                .toString();
+        CommandOutcome inspected = run("inspect", file, "--json");
+        assertThat(inspected.code()).as(inspected.err()).isZero();
+        CommandOutcome generated = run("generate", file, "--prompt", "def ", "--max-tokens", "2", "--device", "cpu");
+        assertThat(generated.code()).as(generated.err()).isZero();
+        String out = folder.resolve("out.gguf").toString();
+        CommandOutcome quantized = run("quantize", file, "--to", "q8_0", "--out", out);
+        assertThat(quantized.code()).as(quantized.err()).isZero();
+        assertThat(run("export", file, "--ollama").code()).isZero();
+        assertThat(Files.readString(folder.resolve("Modelfile"))).startsWith("FROM ./" + name + "\n");
+    }
+
+    @Test
+    void filesThatAreNoModelsAreNamedWithWhatIsExpected() throws IOException {
+        Path text = Files.writeString(folder.resolve("notes.txt"), "GGU");
+        assertThat(run("inspect", text.toString()).err())
+                .contains("notes.txt: expected a folder with config.json and safetensors, or a GGUF file");
+        Path pickle = Files.writeString(folder.resolve("model.bin"), "x");
+        assertThat(run("inspect", pickle.toString()).err()).contains("is a Python pickle");
+        assertThat(run("inspect", Path.of(MODEL, "model.safetensors").toString())
+                        .err())
+                .contains("or a GGUF file; pass the folder of this file");
     }
 
     @Test
@@ -264,11 +310,25 @@ final class CommandLineTest {
     void helpListsEachCommandOnOneLineOfAtMost80Columns() {
         CommandOutcome help = run("--help");
         for (String name : RootCommand.commandLine().getSubcommands().keySet()) {
-            assertThat(help.out()).containsPattern("(?m)^  " + name + " +[A-Z].*[a-zA-Z]$");
+            assertThat(help.out()).containsPattern("(?m)^  " + name + " +[A-Z].*[a-z]\\.$");
         }
         assertThat(help.out().lines()).allMatch(line -> line.length() <= 80);
         assertThat(help.out())
-                .contains("Tune and train:", "Run and serve:", "Models and files:", "Machine and program:");
+                .contains("Start here:", "Data and training:", "Models:", "Serving:", "Checks:", "Program:");
+    }
+
+    @Test
+    void helpPagesFit80ColumnsAndBreakNoWords() {
+        for (CommandLine command : RootCommand.commandLine().getSubcommands().values()) {
+            UsageMessageSpec usage = command.getCommandSpec().usageMessage();
+            assertThat(usage.footer())
+                    .as("examples of " + command.getCommandName())
+                    .allMatch(line -> line.length() <= 80);
+            assertThat(run(command.getCommandName(), "--help").out().lines())
+                    .allMatch(line -> line.length() <= 80)
+                    .noneMatch(line -> line.matches(".* (optimization|output|device|training|https?)[.:]"))
+                    .noneMatch(line -> line.contains("\u00a0"));
+        }
     }
 
     @Test

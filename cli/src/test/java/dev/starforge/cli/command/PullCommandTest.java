@@ -10,6 +10,7 @@ import dev.starforge.cli.model.ModelLocator;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -29,11 +30,11 @@ final class PullCommandTest {
                         "model.safetensors",
                         "tokenizer.json")) {
             String endpoint = hub.endpoint().toString();
-            CommandOutcome pulled = run("pull", FakeHub.REPO, "--to", model, "--endpoint", endpoint, "--json");
+            CommandOutcome pulled = run("pull", FakeHub.REPO, "--out", model, "--endpoint", endpoint, "--json");
             assertThat(pulled.code()).as(pulled.err()).isZero();
             assertThat(pulled.json().path("files").intValue()).isEqualTo(3);
         }
-        CommandOutcome here = run("pull", FakeHub.REPO, "--to", model, "--offline", "--json");
+        CommandOutcome here = run("pull", FakeHub.REPO, "--out", model, "--offline", "--json");
         assertThat(here.code()).as(here.err()).isZero();
         assertThat(here.json().path("path").stringValue()).isEqualTo(model);
         String texts = "{\"text\": \"" + "def f(x):\\n    return x + 1\\n".repeat(8) + "\"}\n";
@@ -55,6 +56,19 @@ final class PullCommandTest {
     }
 
     @Test
+    void aHubThatIsNotReachedIsNamedWithTheReasonAndWhatToDo() {
+        long began = System.nanoTime();
+        CommandOutcome outcome = run("pull", "a/b", "--out", folder.toString(), "--endpoint", "http://127.0.0.1:1");
+        assertThat(outcome.code()).isEqualTo(1);
+        assertThat(outcome.err())
+                .startsWith("pull: connecting to 127.0.0.1 ...")
+                .contains("starforge: cannot connect to 127.0.0.1: connection refused. ")
+                .contains("HTTPS_PROXY=http://HOST:PORT", "HF_ENDPOINT=https://HOST", "`starforge serve FILE.gguf`")
+                .doesNotContain("Exception");
+        assertThat(System.nanoTime() - began).isLessThan(10_000_000_000L);
+    }
+
+    @Test
     void withoutANetworkAMissingModelIsAnError() {
         CommandOutcome outcome = run("pull", "nobody/nothing", "--to", folder.toString(), "--offline");
         assertThat(outcome.code()).isEqualTo(1);
@@ -62,7 +76,13 @@ final class PullCommandTest {
                 .contains("nobody/nothing is not on this machine")
                 .doesNotContain("Exception");
         assertThat(run("pull", "nothing").code()).isEqualTo(2);
-        assertThat(run("pull", "a/b", "--endpoint", "ftp://x").err()).contains("expected https://HOST");
+        for (String endpoint : List.of("ftp://x", "hub.example", "https://x:99999", "https://x?a=b")) {
+            assertThat(run("pull", "a/b", "--endpoint", endpoint).err())
+                    .contains("--endpoint: expected https://HOST, got " + endpoint);
+        }
+        assertThat(run("pull", "a/b", "--endpoint", "a b").err())
+                .contains("expected a URL, got 'a b'")
+                .doesNotContain("Exception");
     }
 
     @Test

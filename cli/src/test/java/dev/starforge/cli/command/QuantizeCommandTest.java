@@ -39,8 +39,7 @@ final class QuantizeCommandTest {
 
     private static CommandOutcome run(Path model, String to, Path out, String... more) {
         return CommandOutcome.run(Stream.concat(
-                        Stream.of(
-                                "quantize", "--model", model.toString(), "--to", to, "--out", out.toString(), "--json"),
+                        Stream.of("quantize", model.toString(), "--to", to, "--out", out.toString(), "--json"),
                         Stream.of(more))
                 .toArray(String[]::new));
     }

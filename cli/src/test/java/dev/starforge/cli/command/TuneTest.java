@@ -333,7 +333,7 @@ final class TuneTest {
         assertThatThrownBy(() -> tune("other", "out", undisturbed()))
                 .isInstanceOf(TrainException.class)
                 .hasMessageContaining("tunes base")
-                .hasMessageContaining("--output");
+                .hasMessageContaining("--out");
         Path taken = Files.createDirectory(folder.resolve("taken"));
         Files.writeString(taken.resolve("thesis.txt"), "mine");
         assertThatThrownBy(() -> tune("base", "taken", undisturbed()))

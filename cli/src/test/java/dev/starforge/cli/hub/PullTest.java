@@ -16,6 +16,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Random;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
@@ -30,7 +31,12 @@ final class PullTest {
     private static final String WEIGHTS = "model.safetensors";
     private static final byte[] CONTENT = new byte[100_000];
     private static final Hub.Patience SHORT = new Hub.Patience(
-            3, Duration.ofSeconds(30), Duration.ofSeconds(1), Duration.ofMillis(1), Duration.ofSeconds(1));
+            3,
+            Duration.ofSeconds(5),
+            Duration.ofSeconds(30),
+            Duration.ofSeconds(1),
+            Duration.ofMillis(1),
+            Duration.ofSeconds(1));
 
     static {
         new Random(7).nextBytes(CONTENT);
@@ -39,6 +45,7 @@ final class PullTest {
     @TempDir
     Path folder;
 
+    private final List<String> notices = new CopyOnWriteArrayList<>();
     private final FakeHub fake = new FakeHub().with("config.json", "{}").with(WEIGHTS, CONTENT);
 
     @AfterEach
@@ -47,7 +54,7 @@ final class PullTest {
     }
 
     private Pull pull(Optional<String> token, ProxySelector proxies, URI endpoint, String... include) {
-        return new Pull(new Hub(endpoint, token, proxies, SHORT), ID, List.of(include));
+        return new Pull(new Hub(endpoint, token, proxies, SHORT, notices::add), ID, List.of(include));
     }
 
     private PulledModel pull(String... include) throws IOException {
@@ -180,6 +187,9 @@ final class PullTest {
         pull();
         assertWhole();
         assertThat(Duration.ofNanos(System.nanoTime() - began)).isGreaterThanOrEqualTo(Duration.ofSeconds(1));
+        assertThat(notices)
+                .hasSize(4)
+                .anySatisfy(line -> assertThat(line).contains("HTTP status 429", "attempt 2 of 3 in 1 s"));
     }
 
     @Test
@@ -234,7 +244,7 @@ final class PullTest {
 
     @Test
     void whatHasNoRoomIsNotBegun() {
-        fake.lyingAbout(WEIGHTS, 1L << 60);
+        fake.lyingAbout(WEIGHTS, 1L << 43);
         assertRefused("MB are free");
         assertThat(fake.requests(WEIGHTS)).isEmpty();
     }

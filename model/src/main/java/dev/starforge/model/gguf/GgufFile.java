@@ -9,7 +9,9 @@ import dev.starforge.tensor.codec.BlockFormat;
 import java.io.EOFException;
 import java.io.IOException;
 import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import java.nio.channels.FileChannel;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
@@ -72,8 +74,24 @@ public final class GgufFile implements AutoCloseable {
         this.tensors = Collections.unmodifiableMap(tensors);
     }
 
+    /** Returns true for a GGUF file of any name; the model files of Ollama are named after their hash. */
+    public static boolean isGguf(Path path) {
+        if (!Files.isRegularFile(path)) {
+            return false;
+        }
+        try (FileChannel channel = FileChannel.open(path, StandardOpenOption.READ)) {
+            ByteBuffer start = ByteBuffer.allocate(Integer.BYTES).order(ByteOrder.LITTLE_ENDIAN);
+            while (start.hasRemaining() && channel.read(start) >= 0) {}
+            return !start.hasRemaining() && start.getInt(0) == MAGIC;
+        } catch (IOException failure) {
+            throw new ModelException(path, "cannot be read: " + failure, failure);
+        }
+    }
+
     public static GgufFile open(Path path) {
-        Pickle.refuse(path);
+        if (!isGguf(path)) {
+            Pickle.refuse(path);
+        }
         try {
             FileChannel channel = FileChannel.open(path, StandardOpenOption.READ);
             try {

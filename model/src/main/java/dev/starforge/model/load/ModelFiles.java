@@ -6,6 +6,7 @@ import dev.starforge.model.ModelException;
 import dev.starforge.model.Parameter;
 import dev.starforge.model.Quantization;
 import dev.starforge.model.arch.Architectures;
+import dev.starforge.model.file.Pickle;
 import dev.starforge.model.file.PrequantizedSource;
 import dev.starforge.model.file.QuantizingSource;
 import dev.starforge.model.file.Safetensors;
@@ -74,10 +75,15 @@ public final class ModelFiles implements AutoCloseable {
         if (Files.isDirectory(path)) {
             return folder(path);
         }
-        if (Files.isRegularFile(path) && path.toString().endsWith(".gguf")) {
+        if (GgufFile.isGguf(path)
+                || Files.isRegularFile(path) && path.toString().endsWith(".gguf")) {
             return gguf(path);
         }
-        throw new ModelException(path, "expected a folder with config.json and safetensors, or a .gguf file");
+        Pickle.refuse(path);
+        throw new ModelException(
+                path,
+                "expected a folder with config.json and safetensors, or a GGUF file"
+                        + (path.toString().endsWith(".safetensors") ? "; pass the folder of this file" : ""));
     }
 
     /** Returns a model with random weights and the shapes of a preset, for benchmarks. Equal arguments give equal weights. */

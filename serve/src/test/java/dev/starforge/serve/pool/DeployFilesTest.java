@@ -21,6 +21,7 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Stream;
 import javax.xml.parsers.DocumentBuilderFactory;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -214,6 +215,26 @@ final class DeployFilesTest {
         }
         assertThat(values.get("ProgramArguments")).contains("starforge pool --config");
         assertThat(values).containsEntry("AbandonProcessGroup", "true").containsEntry("ExitTimeOut", "90");
+    }
+
+    /** A tag can be moved to other content, a digest cannot. */
+    @Test
+    void imagesAndActionsArePinnedByDigest() throws IOException {
+        String image = "[\\w./-]+:[\\w.-]+@sha256:[0-9a-f]{64}";
+        assertThat(Files.readAllLines(DEPLOY.resolve("Dockerfile")))
+                .filteredOn(line -> line.matches("(FROM|ARG BASE).*"))
+                .hasSize(3)
+                .allMatch(line -> line.matches("FROM " + image + " AS build|ARG BASE=" + image + "|FROM \\$\\{BASE}"));
+        Path workflows = Path.of("..", ".github", "workflows");
+        try (Stream<Path> files = Files.list(workflows)) {
+            for (Path file : files.toList()) {
+                assertThat(Files.readAllLines(file))
+                        .filteredOn(line -> line.contains("uses:"))
+                        .isNotEmpty()
+                        .allMatch(line -> line.matches(".*uses: [\\w./-]+@[0-9a-f]{40} # v[0-9.]+"));
+            }
+        }
+        assertThat(Files.readAllLines(Path.of("..", ".mvn", "maven.config"))).contains("--strict-checksums");
     }
 
     /** What a job of a workflow runs, in its order. */

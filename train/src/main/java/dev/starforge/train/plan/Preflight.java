@@ -10,6 +10,7 @@ import dev.starforge.tensor.TensorException;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.Fallback;
 import dev.starforge.tensor.device.NullOps;
+import dev.starforge.text.ErrorMessage;
 import dev.starforge.text.FileException;
 import dev.starforge.text.TokenizerException;
 import dev.starforge.text.config.ConfigException;
@@ -181,7 +182,7 @@ public final class Preflight {
                 | TokenizerException
                 | TensorException refused) {
             failures.add(refused);
-            findings.add(new Finding(Level.NOT_READY, subject, String.valueOf(refused.getMessage())));
+            findings.add(new Finding(Level.NOT_READY, subject, ErrorMessage.of(refused)));
         }
     }
 

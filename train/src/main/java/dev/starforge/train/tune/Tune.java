@@ -268,7 +268,7 @@ public final class Tune {
         requireBase(now, begun);
         if (!now.settings().equals(begun.settings())) {
             throw new TrainException(setup.output() + ": an unfinished run of tune has other settings; pass the same "
-                    + "again to continue it, or choose another folder with --output");
+                    + "again to continue it, or choose another folder with --out");
         }
     }
 
@@ -276,7 +276,7 @@ public final class Tune {
         if (!now.modelHash().equals(before.modelHash())) {
             throw new TrainException(setup.output() + ": tunes " + before.model() + " (SHA-256 "
                     + before.modelHash().substring(0, 12) + "), not " + now.model() + " ("
-                    + now.modelHash().substring(0, 12) + "); choose another folder with --output");
+                    + now.modelHash().substring(0, 12) + "); choose another folder with --out");
         }
     }
 

@@ -76,7 +76,7 @@ public final class TuneState {
                     .findFirst();
             if (foreign.isPresent()) {
                 throw new TrainException(folder + ": has no " + FILE + ", but other files such as " + foreign.get()
-                        + "; choose another folder with --output");
+                        + "; choose another folder with --out");
             }
         } catch (IOException failure) {
             throw new TrainException(folder + ": cannot be read: " + failure, failure);

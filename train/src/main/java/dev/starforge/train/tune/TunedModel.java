@@ -27,7 +27,7 @@ import java.util.stream.Stream;
  */
 public record TunedModel(Path model, Optional<Path> adapter, String route) {
     private static final String EXPECTED =
-            "expected a run, a checkpoint, an adapter, a folder with config.json and " + "safetensors, or a .gguf file";
+            "expected a run, a checkpoint, an adapter, a folder with config.json and " + "safetensors, or a GGUF file";
 
     /**
      * Resolves a path.
@@ -54,7 +54,7 @@ public record TunedModel(Path model, Optional<Path> adapter, String route) {
             return new TunedModel(found, Optional.empty(), route);
         }
         if (Files.exists(place.resolve(MetricsLog.FILE)) || Files.exists(place.resolve("config.yaml"))) {
-            throw new TrainException(place + ": this run has no checkpoint yet; `starforge train --output " + place
+            throw new TrainException(place + ": this run has no checkpoint yet; `starforge train --out " + place
                     + " --resume` resumes it");
         }
         if (Files.exists(place.resolve("manifest.json"))) {
