@@ -5,6 +5,7 @@ import dev.starforge.model.convert.GgufQuantizer;
 import dev.starforge.model.convert.QuantizationReport;
 import dev.starforge.model.gguf.GgufFileType;
 import dev.starforge.tensor.device.Device;
+import dev.starforge.text.file.OutputLock;
 import dev.starforge.text.json.Jackson;
 import dev.starforge.train.text.Tokenizers;
 import java.io.IOException;
@@ -31,15 +32,15 @@ public record ModelQuantizer(Path model, GgufFileType type, boolean requantize, 
 
     /** Writes the file and the report, and returns the report. Continues the output of an interrupted process. */
     public ObjectNode write(Path out, GgufQuantizer.QuantizeProgress progress) {
-        GgufQuantizer.QuantizedModel result =
-                new GgufQuantizer(model, type, requantize, device).write(out, Tokenizers.metadata(model), progress);
-        ObjectNode report = report(out, result);
-        try {
+        try (OutputLock _ = OutputLock.take(out, "starforge")) {
+            GgufQuantizer.QuantizedModel result =
+                    new GgufQuantizer(model, type, requantize, device).write(out, Tokenizers.metadata(model), progress);
+            ObjectNode report = report(out, result);
             Files.writeString(reportOf(out), Jackson.indented(report) + "\n");
+            return report;
         } catch (IOException failure) {
-            throw new ModelException(reportOf(out), "cannot be written: " + failure, failure);
+            throw new ModelException(out, "cannot be written: " + failure, failure);
         }
-        return report;
     }
 
     private ObjectNode report(Path out, GgufQuantizer.QuantizedModel result) {
