@@ -28,6 +28,7 @@ public final class TokenShardWriter implements AutoCloseable {
     private int blocks;
     private int count;
     private long tokens;
+    private long lossTokens;
     private long position = TokenShard.HEADER;
 
     /** Creates a shard with ids below {@code vocabularySize}. */
@@ -76,6 +77,7 @@ public final class TokenShardWriter implements AutoCloseable {
         begins[count] = position;
         lengths[count++] = length;
         tokens += length;
+        lossTokens += document.lossTokens();
         write(bytes.clear());
     }
 
@@ -116,6 +118,11 @@ public final class TokenShardWriter implements AutoCloseable {
 
     public long tokens() {
         return tokens;
+    }
+
+    /** Tokens that count in the loss. */
+    public long lossTokens() {
+        return lossTokens;
     }
 
     private void write(ByteBuffer bytes) {

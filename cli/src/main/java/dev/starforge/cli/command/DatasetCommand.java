@@ -351,6 +351,7 @@ final class DatasetCommand implements Callable<Integer> {
                 .forEach((each, count) -> splits.putObject(each.label())
                         .put("documents", count.documents())
                         .put("tokens", count.tokens())
+                        .put("loss_tokens", count.lossTokens())
                         .put("commits", count.commits()));
         ObjectNode dropped = root.putObject("dropped");
         report.dropped().forEach(dropped::put);
@@ -403,9 +404,10 @@ final class DatasetCommand implements Callable<Integer> {
         report.splits()
                 .forEach((each, count) -> print.printf(
                         Locale.ROOT,
-                        "  %-6s %,d tokens in %,d documents of %,d commits%n",
+                        "  %-6s %,d tokens (%,d in the loss) in %,d documents of %,d commits%n",
                         each.label(),
                         count.tokens(),
+                        count.lossTokens(),
                         count.documents(),
                         count.commits()));
         print.println("Dropped:");

@@ -314,6 +314,7 @@ final class Pipeline implements AutoCloseable {
                     () -> new SampleWorker(history.reader(), config, format(), parsers, leaks, runner::advance),
                     batch -> {
                         dropped.add(DropReasons.TOO_LONG_SAMPLE, batch.tooLong());
+                        dropped.add(DropReasons.NO_LOSS_SAMPLE, batch.withoutLoss());
                         for (SampleWorker.TokenizedSample sample : batch.samples()) {
                             sample.split().in(writers).add(sample.document(), sample.origin());
                             sample.split().in(commitsOf).add(sample.origin().commit());
@@ -330,6 +331,7 @@ final class Pipeline implements AutoCloseable {
                         new DatasetReport.SplitCount(
                                 writer.count(),
                                 writer.tokens(),
+                                writer.lossTokens(),
                                 split.in(commitsOf).size()));
             });
         } finally {

@@ -317,6 +317,7 @@ public final class Manifest {
                 .forEach((split, count) -> splits.putObject(split.label())
                         .put("documents", count.documents())
                         .put("tokens", count.tokens())
+                        .put("loss_tokens", count.lossTokens())
                         .put("commits", count.commits()));
         out.putObject("counts")
                 .put("files", report.files())
