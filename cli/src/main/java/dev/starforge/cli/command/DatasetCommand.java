@@ -410,6 +410,16 @@ final class DatasetCommand implements Callable<Integer> {
                         count.lossTokens(),
                         count.documents(),
                         count.commits()));
+        if (report.guessed() > 0) {
+            print.printf(
+                    Locale.ROOT,
+                    "The parser failed on %,d of %,d file versions; they were split by braces and indentation.%n",
+                    report.guessed(),
+                    report.guessed() + report.parsed());
+        }
+        if (report.splits().get(Split.TRAIN).documents() == 0) {
+            print.println("The training split is empty: everything was dropped, for the reasons below.");
+        }
         print.println("Dropped:");
         report.dropped().forEach((reason, count) -> print.printf(Locale.ROOT, "  %-24s %,d%n", reason, count));
         print.printf(
