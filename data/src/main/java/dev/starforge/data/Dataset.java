@@ -5,9 +5,11 @@ import dev.starforge.text.file.Hashes;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.EnumMap;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
@@ -145,6 +147,29 @@ public final class Dataset implements AutoCloseable {
             commits += generation.path("commits").asLong(0);
         }
         return commits;
+    }
+
+    /**
+     * Describes which files and chunks of the newest generation are left and why the others are not, for messages about
+     * missing documents.
+     */
+    public String describeDrops() {
+        JsonNode newest = manifest.path("generations").path(manifest.path("generations").size() - 1);
+        JsonNode counts = newest.path("counts");
+        List<String> reasons = new ArrayList<>();
+        newest.path("dropped").properties().stream()
+                .sorted(Comparator.comparing(entry -> -entry.getValue().asLong(0)))
+                .forEach(entry ->
+                        reasons.add(String.format(Locale.ROOT, "%s %,d", entry.getKey(), entry.getValue().asLong(0))));
+        return String.format(
+                Locale.ROOT,
+                "%,d of %,d files and %,d of %,d chunks of %,d commits are kept; dropped: %s",
+                counts.path("files_kept").asLong(0),
+                counts.path("files").asLong(0),
+                counts.path("chunks_kept").asLong(0),
+                counts.path("chunks").asLong(0),
+                newest.path("commits").asLong(0),
+                reasons.isEmpty() ? "none" : String.join(", ", reasons));
     }
 
     /** Returns the documents of a split, over all generations. Closing the dataset closes them. */

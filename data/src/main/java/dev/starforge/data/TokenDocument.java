@@ -16,4 +16,13 @@ public record TokenDocument(String id, int[] ids, boolean[] counted) {
                     "document " + id + ": " + ids.length + " ids, but the loss mask has " + counted.length + " places");
         }
     }
+
+    /** Number of tokens that are predicted and count in the loss; the first token is never predicted. */
+    public int lossTokens() {
+        int count = 0;
+        for (int i = 1; i < counted.length; i++) {
+            count += counted[i] ? 1 : 0;
+        }
+        return count;
+    }
 }

@@ -19,7 +19,7 @@ import java.util.zip.CRC32C;
  * <pre>
  * header     64 bytes: magic "SFTOKENS", version, vocabulary size, documents, tokens,
  *            offset of the table, offset of the checksums, crc32c of the bytes before
- * documents  for each its ids (int32), then its loss mask (one bit an id, lowest first, padded to 4 bytes),
+ * documents  for each its ids (version 2: uint16, padded to 4 bytes; version 1: int32), then its loss mask (one bit an id, lowest first, padded to 4 bytes),
  *            then its time (int64), then id, commit and directory (each an int32 length and UTF-8), padded to 4 bytes
  * table      documents + 1 times int64: where each document begins, and where the last one ends,
  *            then documents times int32: its number of ids
@@ -32,16 +32,25 @@ public final class TokenShard implements TokenDocuments {
     static final long MAGIC = ByteBuffer.wrap("SFTOKENS".getBytes(StandardCharsets.US_ASCII))
             .order(ByteOrder.LITTLE_ENDIAN)
             .getLong();
-    static final int VERSION = 1;
+    /** With ids of 32 bits, for vocabularies that need them. */
+    static final int VERSION_INT = 1;
+
+    /** With ids of 16 bits. */
+    static final int VERSION_SHORT = 2;
+
+    private static final int SHORT_IDS = 1 << 16;
     static final int HEADER = 64;
     static final int CHECKED = 1 << 20;
 
     private static final ValueLayout.OfInt INT = ValueLayout.JAVA_INT_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
+    private static final ValueLayout.OfShort SHORT =
+            ValueLayout.JAVA_SHORT_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
     private static final ValueLayout.OfLong LONG = ValueLayout.JAVA_LONG_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
 
     private final Path file;
     private final Arena arena;
     private final MemorySegment bytes;
+    private final int version;
     private final int vocabularySize;
     private final int count;
     private final long tokens;
@@ -54,8 +63,9 @@ public final class TokenShard implements TokenDocuments {
         if (bytes.byteSize() < HEADER || bytes.get(LONG, 0) != MAGIC) {
             throw damaged(0, "is not a token shard: expected the magic SFTOKENS");
         }
-        if (bytes.get(INT, 8) != VERSION) {
-            throw damaged(8, "expected version " + VERSION + ", got " + bytes.get(INT, 8));
+        version = bytes.get(INT, 8);
+        if (version != VERSION_INT && version != VERSION_SHORT) {
+            throw damaged(8, "expected version " + VERSION_INT + " or " + VERSION_SHORT + ", got " + version);
         }
         if (bytes.get(INT, HEADER - 4) != crc(0, HEADER - 4)) {
             throw damaged(HEADER - 4, "the header does not match its checksum");
@@ -122,9 +132,19 @@ public final class TokenShard implements TokenDocuments {
         }
     }
 
+    /** The version of a shard for a vocabulary. */
+    static int version(int vocabularySize) {
+        return vocabularySize <= SHORT_IDS ? VERSION_SHORT : VERSION_INT;
+    }
+
+    /** Returns the size of ids in bytes. */
+    static long idsLength(int version, long ids) {
+        return version == VERSION_SHORT ? (ids + 1) / 2 * 4 : 4 * ids;
+    }
+
     /** Returns the size of ids, mask and time in bytes. */
-    private static long bodyLength(long ids) {
-        return 4 * ids + maskLength(ids) + 8;
+    private long bodyLength(long ids) {
+        return idsLength(version, ids) + maskLength(ids) + 8;
     }
 
     static long maskLength(long ids) {
@@ -178,14 +198,16 @@ public final class TokenShard implements TokenDocuments {
         int length = length(document);
         long begin = begin(document);
         int[] ids = new int[length];
-        MemorySegment.copy(bytes, INT, begin, ids, 0, length);
         for (int i = 0; i < length; i++) {
+            ids[i] = version == VERSION_SHORT
+                    ? Short.toUnsignedInt(bytes.get(SHORT, begin + 2L * i))
+                    : bytes.get(INT, begin + 4L * i);
             if (ids[i] < 0 || ids[i] >= vocabularySize) {
-                throw damaged(begin + 4L * i, "id " + ids[i] + ", expected below " + vocabularySize);
+                throw damaged(begin + idsLength(version, i), "id " + ids[i] + ", expected below " + vocabularySize);
             }
         }
         boolean[] counted = new boolean[length];
-        long mask = begin + 4L * length;
+        long mask = begin + idsLength(version, length);
         for (int i = 0; i < length; i++) {
             counted[i] = (bytes.get(ValueLayout.JAVA_BYTE, mask + i / 8) >> (i % 8) & 1) != 0;
         }

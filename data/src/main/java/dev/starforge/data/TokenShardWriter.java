@@ -20,6 +20,7 @@ public final class TokenShardWriter implements AutoCloseable {
     private final Path file;
     private final Path partial;
     private final int vocabularySize;
+    private final int version;
     private final FileChannel channel;
     private final ByteBuffer block = ByteBuffer.allocate(TokenShard.CHECKED).order(ByteOrder.LITTLE_ENDIAN);
     private long[] begins = new long[64];
@@ -28,6 +29,7 @@ public final class TokenShardWriter implements AutoCloseable {
     private int blocks;
     private int count;
     private long tokens;
+    private long lossTokens;
     private long position = TokenShard.HEADER;
 
     /** Creates a shard with ids below {@code vocabularySize}. */
@@ -35,6 +37,7 @@ public final class TokenShardWriter implements AutoCloseable {
         this.file = file;
         this.partial = file.resolveSibling(file.getFileName() + ".partial");
         this.vocabularySize = vocabularySize;
+        version = TokenShard.version(vocabularySize);
         try {
             channel = FileChannel.open(
                     partial, StandardOpenOption.CREATE, StandardOpenOption.WRITE, StandardOpenOption.TRUNCATE_EXISTING);
@@ -47,7 +50,8 @@ public final class TokenShardWriter implements AutoCloseable {
     public void add(TokenDocument document, SampleOrigin origin) {
         int length = document.ids().length;
         byte[][] texts = {utf8(document.id()), utf8(origin.commit()), utf8(origin.directory())};
-        int size = Math.toIntExact(4L * length + TokenShard.maskLength(length) + 8);
+        int mask = Math.toIntExact(TokenShard.idsLength(version, length));
+        int size = Math.toIntExact(mask + TokenShard.maskLength(length) + 8);
         for (byte[] text : texts) {
             size = Math.addExact(size, 4 + text.length);
         }
@@ -57,9 +61,12 @@ public final class TokenShardWriter implements AutoCloseable {
                 throw new DatasetException(
                         file, "document " + document.id() + " has id " + id + ", expected below " + vocabularySize);
             }
-            bytes.putInt(id);
+            if (version == TokenShard.VERSION_SHORT) {
+                bytes.putShort((short) id);
+            } else {
+                bytes.putInt(id);
+            }
         }
-        int mask = bytes.position();
         for (int i = 0; i < length; i++) {
             if (document.counted()[i]) {
                 bytes.put(mask + i / 8, (byte) (bytes.get(mask + i / 8) | 1 << i % 8));
@@ -76,6 +83,7 @@ public final class TokenShardWriter implements AutoCloseable {
         begins[count] = position;
         lengths[count++] = length;
         tokens += length;
+        lossTokens += document.lossTokens();
         write(bytes.clear());
     }
 
@@ -95,7 +103,7 @@ public final class TokenShardWriter implements AutoCloseable {
         ByteBuffer sums = ByteBuffer.allocate(4 * blocks).order(ByteOrder.LITTLE_ENDIAN);
         sums.asIntBuffer().put(checksums, 0, blocks);
         ByteBuffer header = ByteBuffer.allocate(TokenShard.HEADER).order(ByteOrder.LITTLE_ENDIAN);
-        header.putLong(TokenShard.MAGIC).putInt(TokenShard.VERSION).putInt(vocabularySize);
+        header.putLong(TokenShard.MAGIC).putInt(version).putInt(vocabularySize);
         header.putLong(count).putLong(tokens).putLong(table).putLong(end);
         header.putInt(TokenShard.HEADER - 4, crc(header.array(), TokenShard.HEADER - 4));
         try {
@@ -116,6 +124,11 @@ public final class TokenShardWriter implements AutoCloseable {
 
     public long tokens() {
         return tokens;
+    }
+
+    /** Tokens that count in the loss. */
+    public long lossTokens() {
+        return lossTokens;
     }
 
     private void write(ByteBuffer bytes) {

@@ -12,6 +12,8 @@ import java.util.List;
 import java.util.Random;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** What is written is read; what was damaged is named. */
 final class TokenShardTest {
@@ -21,12 +23,16 @@ final class TokenShardTest {
     Path folder;
 
     private List<TokenDocument> write(Path file, int documents, int longest) {
+        return write(file, VOCABULARY, documents, longest);
+    }
+
+    private static List<TokenDocument> write(Path file, int vocabulary, int documents, int longest) {
         Random random = new Random(7);
         List<TokenDocument> all = new ArrayList<>();
-        try (TokenShardWriter writer = new TokenShardWriter(file, VOCABULARY)) {
+        try (TokenShardWriter writer = new TokenShardWriter(file, vocabulary)) {
             for (int d = 0; d < documents; d++) {
                 int length = d == 0 ? 0 : random.nextInt(longest);
-                int[] ids = random.ints(length, 0, VOCABULARY).toArray();
+                int[] ids = random.ints(length, 0, vocabulary).toArray();
                 boolean[] counted = new boolean[length];
                 for (int i = 0; i < length; i++) {
                     counted[i] = random.nextBoolean();
@@ -40,14 +46,15 @@ final class TokenShardTest {
         return all;
     }
 
-    @Test
-    void writtenShardsReadBack() {
+    @ParameterizedTest
+    @ValueSource(ints = {5_000, 1 << 16, VOCABULARY})
+    void writtenShardsReadBack(int vocabulary) {
         Path file = folder.resolve("train.shard");
         // over a megabyte, so that there are several checksums
-        List<TokenDocument> expected = write(file, 300, 3000);
+        List<TokenDocument> expected = write(file, vocabulary, 300, 5000);
         try (TokenShard shard = TokenShard.open(file)) {
             assertThat(shard.count()).isEqualTo(300);
-            assertThat(shard.vocabularySize()).isEqualTo(VOCABULARY);
+            assertThat(shard.vocabularySize()).isEqualTo(vocabulary);
             assertThat(shard.tokens())
                     .isEqualTo(expected.stream().mapToLong(d -> d.ids().length).sum());
             for (int d = 0; d < 300; d++) {

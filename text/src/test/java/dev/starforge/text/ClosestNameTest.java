@@ -18,8 +18,29 @@ final class ClosestNameTest {
     @Test
     void aKeyInTheWrongSectionIsNearerThanAnotherKeyInTheRightOne() {
         List<String> keys = List.of("training.seed", "quantization.lora_rank");
-        assertThat(ClosestName.key("training.lora_rank", keys)).isEqualTo("quantization.lora_rank");
-        assertThat(ClosestName.key("training.sed", keys)).isEqualTo("training.seed");
+        assertThat(ClosestName.key("training.lora_rank", keys)).contains("quantization.lora_rank");
+        assertThat(ClosestName.key("training.sed", keys)).contains("training.seed");
+    }
+
+    @Test
+    void aKeyIsSuggestedOnlyIfItIsClose() {
+        List<String> keys = List.of(
+                "dataset.name",
+                "dataset.seed",
+                "training.seed",
+                "optimization.learning_rate",
+                "optimization.warmup_steps",
+                "optimization.batch_size",
+                "samples.spm",
+                "device.index");
+        assertThat(ClosestName.key("warmup", keys)).contains("optimization.warmup_steps");
+        assertThat(ClosestName.key("training.batch", keys)).contains("optimization.batch_size");
+        assertThat(ClosestName.key("trainng.seed", keys)).contains("training.seed");
+        assertThat(ClosestName.key("optimisation.learning_rte", keys)).contains("optimization.learning_rate");
+        assertThat(ClosestName.key("samples.spam", keys)).contains("samples.spm");
+        for (String far : List.of("x", "lr", "beam", "dropout", "dataset.colour", "optimization.foo", "device.fan_speed", "warm.up")) {
+            assertThat(ClosestName.key(far, keys)).as(far).isEmpty();
+        }
     }
 
     @Test

@@ -97,7 +97,7 @@ final class DatasetSpeed {
         System.out.printf(
                 "  peak heap %.0f MB; seconds by stage: %s%n  dropped: %s%n",
                 number(last, "peak_heap_bytes") / 1e6, last.findValue("seconds"), last.findValue("dropped"));
-        return check(repository, out.resolve("commits.jsonl"));
+        return check(repository, out.resolve("commits.jsonl.gz"));
     }
 
     private static void print(Time git, Time ours, JsonNode report) {

@@ -49,7 +49,7 @@ final class SyntheticHistoryTest {
         DatasetReport report = Builds.build(repository, folder.resolve("out"));
         assertThat(report.commits()).isEqualTo(COMMITS);
         HistoryCheck.Result result =
-                HistoryCheck.check(repository, folder.resolve("out").resolve("commits.jsonl"), 40, 3);
+                HistoryCheck.check(repository, folder.resolve("out").resolve("commits.jsonl.gz"), 40, 3);
         assertThat(result.commits()).isEqualTo(COMMITS);
         assertThat(result.files()).isGreaterThan(2 * COMMITS);
         assertThat(result.differences()).isEmpty();
@@ -73,8 +73,10 @@ final class SyntheticHistoryTest {
         Path repository = folder.resolve("history.git");
         SyntheticHistory.make(repository, List.of(ownSources()), 30, 1);
         Builds.build(repository, folder.resolve("out"));
-        Path commits = folder.resolve("out").resolve("commits.jsonl");
-        Files.writeString(commits, Files.readString(commits).replaceFirst("\"additions\":(\\d)", "\"additions\":1$1"));
+        Path commits = folder.resolve("out").resolve("commits.jsonl.gz");
+        Files.writeString(
+                commits.resolveSibling("commits.jsonl"), // of an older version, and read in its place
+                Builds.text(commits).replaceFirst("\"additions\":(\\d)", "\"additions\":1$1"));
         assertThat(HistoryCheck.check(repository, commits, 5, 1).differences()).hasSize(1);
     }
 }

@@ -351,6 +351,7 @@ final class DatasetCommand implements Callable<Integer> {
                 .forEach((each, count) -> splits.putObject(each.label())
                         .put("documents", count.documents())
                         .put("tokens", count.tokens())
+                        .put("loss_tokens", count.lossTokens())
                         .put("commits", count.commits()));
         ObjectNode dropped = root.putObject("dropped");
         report.dropped().forEach(dropped::put);
@@ -403,11 +404,22 @@ final class DatasetCommand implements Callable<Integer> {
         report.splits()
                 .forEach((each, count) -> print.printf(
                         Locale.ROOT,
-                        "  %-6s %,d tokens in %,d documents of %,d commits%n",
+                        "  %-6s %,d tokens (%,d in the loss) in %,d documents of %,d commits%n",
                         each.label(),
                         count.tokens(),
+                        count.lossTokens(),
                         count.documents(),
                         count.commits()));
+        if (report.guessed() > 0) {
+            print.printf(
+                    Locale.ROOT,
+                    "The parser failed on %,d of %,d file versions; they were split by braces and indentation.%n",
+                    report.guessed(),
+                    report.guessed() + report.parsed());
+        }
+        if (report.splits().get(Split.TRAIN).documents() == 0) {
+            print.println("The training split is empty: everything was dropped, for the reasons below.");
+        }
         print.println("Dropped:");
         report.dropped().forEach((reason, count) -> print.printf(Locale.ROOT, "  %-24s %,d%n", reason, count));
         print.printf(

@@ -16,6 +16,7 @@ import dev.starforge.text.ErrorMessage;
 import dev.starforge.text.FileException;
 import dev.starforge.text.config.ConfigException;
 import dev.starforge.text.json.Jackson;
+import dev.starforge.train.Durations;
 import dev.starforge.train.checkpoint.Checkpoints;
 import dev.starforge.train.config.RunConfig;
 import dev.starforge.train.plan.MachineFacts;
@@ -147,7 +148,9 @@ final class DoctorCommand implements Callable<Integer> {
                     "repository",
                     repository + ": " + facts.commits() + " commits, " + facts.files() + " files of code, "
                             + facts.allLines() + " lines" + (languages.isEmpty() ? "" : " (" + languages + ")")
-                            + ", head " + facts.head());
+                            + ", head " + facts.head() + "; a dataset takes about "
+                            + Durations.text(facts.work().seconds()) + " and "
+                            + (facts.work().bytes() >> 20) + " MiB");
         } catch (FileException unusable) {
             return new Preflight.Finding(Level.NOT_READY, "repository", ErrorMessage.of(unusable));
         }

@@ -250,6 +250,7 @@ final class TrainCommand implements Callable<Integer> {
             RunConfig config, Preflight preflight, Device device, RunEvents progress, Optional<LiveRun> watched) {
         try (GracefulStop interrupt = new GracefulStop()) {
             try (RunFolder folder = RunFolder.claim(config, resume)) {
+                folder.notice().ifPresent(progress::note);
                 return train(config, preflight, device, progress, watched, folder, interrupt);
             } catch (RuntimeException failure) {
                 if (!interrupt.cameEarly()) {

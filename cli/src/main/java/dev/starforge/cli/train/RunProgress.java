@@ -88,10 +88,15 @@ public final class RunProgress implements RunEvents {
                     .put("tokens", facts.tokens());
             line.put("divided_documents", facts.divided())
                     .put("dropped_documents", facts.dropped())
-                    .put("dropped_loss_tokens", facts.droppedLossTokens());
+                    .put("dropped_loss_tokens", facts.droppedLossTokens())
+                    .put("all_documents", facts.all().documents())
+                    .put("all_tokens", facts.all().tokens());
             bar.print(line.toString());
         } else {
             bar.print(split + ": " + facts.describeUsed());
+            if (!facts.describeUnused().isEmpty()) {
+                bar.print(split + ": " + facts.describeUnused());
+            }
         }
         if (!facts.describeDropped().isEmpty()) {
             note(split + ": " + facts.describeDropped());

@@ -124,7 +124,7 @@ final class OneFileTest {
 
     @ParameterizedTest
     @CsvSource(delimiter = '|', textBlock = """
-        evaluation2: {x: 1}            | unknown key evaluation2.x; the nearest one is
+        evaluation2: {x: 1}            | unknown key evaluation2.x; train --print-config lists all keys
         'tune: {learning_rate: 1}'     | unknown key tune.learning_rate; the nearest one is optimization.learning_rate
         '"dataset.samples.order": any' | key dataset.samples.order: expected one of random, dependency, got any
         '"dataset.samples.spam": 1'    | unknown key dataset.samples.spam; the nearest one is dataset.samples.spm

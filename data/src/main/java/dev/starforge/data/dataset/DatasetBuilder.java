@@ -3,6 +3,7 @@ package dev.starforge.data.dataset;
 import dev.starforge.data.DatasetException;
 import dev.starforge.data.dataset.config.DatasetConfig;
 import dev.starforge.data.dataset.config.DatasetKeys;
+import dev.starforge.data.dataset.parse.ParserException;
 import dev.starforge.data.dataset.parse.ParserStarter;
 import dev.starforge.data.dataset.report.DatasetReport;
 import dev.starforge.data.dataset.report.HtmlReport;
@@ -11,6 +12,7 @@ import dev.starforge.data.dataset.report.TokenizerChoice;
 import dev.starforge.data.dataset.sample.SampleFormat;
 import dev.starforge.data.git.GitHistory;
 import dev.starforge.text.file.FolderLock;
+import dev.starforge.text.file.GitIgnore;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
@@ -90,10 +92,15 @@ public final class DatasetBuilder {
             List<Path> made = FolderLock.missing(config.out());
             Files.createDirectories(config.out());
             try (FolderLock _ = FolderLock.take(config.out(), "starforge dataset")) {
+                if (!made.isEmpty() && GitIgnore.write(config.out())) {
+                    progress.message(GitIgnore.notice(config.out()));
+                }
                 return build(runner, history, head);
             } finally {
                 FolderLock.removeIfAlone(made);
             }
+        } catch (ParserException e) {
+            throw new DatasetException(config.out(), "was not built: " + e.getMessage(), e);
         } catch (IOException e) {
             throw new DatasetException(config.out(), "cannot be written: " + e.getMessage(), e);
         } catch (UncheckedIOException e) {
@@ -137,6 +144,9 @@ public final class DatasetBuilder {
                         })));
             }
             remove(work);
+            DatasetEstimate.of(history, commits)
+                    .requireSpace(
+                            config.out(), Files.getFileStore(config.out()).getUsableSpace());
             Files.createDirectory(work);
             Files.createDirectory(work.resolve(NATIVE));
             Manifest manifest = existing.orElseGet(() -> Manifest.empty(config, choice));

@@ -94,10 +94,12 @@ final class LeakageCheck {
     DatasetReport.SplitCount trained() {
         try (TokenShard shard = TokenShard.open(train)) {
             Set<String> commits = new HashSet<>();
+            long lossTokens = 0;
             for (int document = 0; document < shard.count(); document++) {
                 commits.add(shard.origin(document).commit());
+                lossTokens += shard.read(document).lossTokens();
             }
-            return new DatasetReport.SplitCount(shard.count(), shard.tokens(), commits.size());
+            return new DatasetReport.SplitCount(shard.count(), shard.tokens(), lossTokens, commits.size());
         }
     }
 

@@ -13,6 +13,7 @@ import dev.starforge.data.dataset.dedup.ComparedTexts;
 import dev.starforge.data.dataset.filter.FolderLicenses;
 import dev.starforge.data.dataset.history.CommitTable;
 import dev.starforge.data.dataset.history.HistoryWorker;
+import dev.starforge.data.dataset.io.CompressedLines;
 import dev.starforge.data.dataset.io.ParallelMap;
 import dev.starforge.data.dataset.io.TempFile;
 import dev.starforge.data.dataset.parse.ParserPool;
@@ -35,7 +36,6 @@ import dev.starforge.data.git.GitHistory;
 import dev.starforge.data.git.GitPath;
 import dev.starforge.text.tokenizer.Tokenizer;
 import dev.starforge.text.trainer.BpeTrainer;
-import java.io.BufferedOutputStream;
 import java.io.IOException;
 import java.io.OutputStream;
 import java.nio.charset.StandardCharsets;
@@ -157,11 +157,10 @@ final class Pipeline implements AutoCloseable {
         texts.close();
     }
 
-    /** Writes {@code commits.jsonl}, and collects commit times, paths and licenses. */
+    /** Writes {@code commits.jsonl.gz}, and collects commit times, paths and licenses. */
     private void writeHistory() throws IOException {
         Map<ObjectId, List<String>> names = history.names();
-        try (OutputStream out =
-                new BufferedOutputStream(Files.newOutputStream(work.resolve("commits.jsonl")), 1 << 20)) {
+        try (OutputStream out = CompressedLines.create(work.resolve("commits.jsonl.gz"))) {
             ParallelMap.run(
                     ParallelMap.batches(commits.ids(), config.threads(), MAX_HISTORY_BATCH),
                     config.threads(),
@@ -223,7 +222,7 @@ final class Pipeline implements AutoCloseable {
         dropped.add(DropReasons.SIMILAR_FILE, snapshot.similar());
     }
 
-    /** Drops training chunks and files that share text with held-out ones; writes {@code chunks.jsonl}, {@code files.jsonl}. */
+    /** Drops training chunks and files that share text with held-out ones; writes {@code chunks.jsonl.gz}, {@code files.jsonl}. */
     private void dropLeaks() throws IOException {
         LeakDetector older = manifest.heldOut(choice.existing(config.out()));
         chunks.each(boundaries, false, (_, chunk) -> chunk.added().forEach(leaks::addHeldOut), runner::advance);
@@ -314,6 +313,7 @@ final class Pipeline implements AutoCloseable {
                     () -> new SampleWorker(history.reader(), config, format(), parsers, leaks, runner::advance),
                     batch -> {
                         dropped.add(DropReasons.TOO_LONG_SAMPLE, batch.tooLong());
+                        dropped.add(DropReasons.NO_LOSS_SAMPLE, batch.withoutLoss());
                         for (SampleWorker.TokenizedSample sample : batch.samples()) {
                             sample.split().in(writers).add(sample.document(), sample.origin());
                             sample.split().in(commitsOf).add(sample.origin().commit());
@@ -330,6 +330,7 @@ final class Pipeline implements AutoCloseable {
                         new DatasetReport.SplitCount(
                                 writer.count(),
                                 writer.tokens(),
+                                writer.lossTokens(),
                                 split.in(commitsOf).size()));
             });
         } finally {

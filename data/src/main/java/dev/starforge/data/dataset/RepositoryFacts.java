@@ -20,8 +20,9 @@ import org.eclipse.jgit.lib.ObjectId;
  *
  * @param files text files of a programming language
  * @param lines of code by language, blank ones and comments included
+ * @param work what a dataset of the whole history takes
  */
-public record RepositoryFacts(String head, int commits, int files, Map<String, Long> lines) {
+public record RepositoryFacts(String head, int commits, int files, Map<String, Long> lines, DatasetEstimate work) {
     private static final int LARGEST_FILE = 4 << 20;
 
     public RepositoryFacts {
@@ -54,7 +55,8 @@ public record RepositoryFacts(String head, int commits, int files, Map<String, L
                     lines.merge(language.name(), lines(content.get()), Long::sum);
                 }
             }
-            return new RepositoryFacts(head.name(), commits.size(), files, lines);
+            return new RepositoryFacts(
+                    head.name(), commits.size(), files, lines, DatasetEstimate.of(history, commits));
         } catch (IOException failure) {
             throw new DatasetException(repository, "cannot be read: " + failure.getMessage(), failure);
         }

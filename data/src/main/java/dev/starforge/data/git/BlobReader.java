@@ -54,6 +54,12 @@ public final class BlobReader implements AutoCloseable {
                 : reader.getObjectSize(side.id(), Constants.OBJ_BLOB);
     }
 
+    /** The size of a blob, or 0 if it is larger than what is read. */
+    long readableSize(FileChange.Side side) throws IOException {
+        long size = size(side);
+        return size > largest ? 0 : size;
+    }
+
     /** Returns true if the repository lacks the blob, as a partial clone may. */
     public boolean isMissing(FileChange.Side side) throws IOException {
         return side.exists() && !side.isSubmodule() && !reader.has(side.id(), Constants.OBJ_BLOB);

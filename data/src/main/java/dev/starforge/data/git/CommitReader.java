@@ -5,6 +5,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.function.Predicate;
 import org.eclipse.jgit.lib.FileMode;
 import org.eclipse.jgit.lib.ObjectId;
 import org.eclipse.jgit.lib.ObjectReader;
@@ -88,6 +89,17 @@ public final class CommitReader implements AutoCloseable {
         } catch (IOException failure) {
             throw history.unreadable(failure);
         }
+    }
+
+    /** Sizes of the changed files of a commit, before and after it, in bytes; without files that are too large to be read. */
+    public long changedBytes(RevCommit commit, Predicate<String> counted) throws IOException {
+        long sum = 0;
+        for (FileChange change : rawChanges(commit)) {
+            if (counted.test(GitPath.text(change.path()))) {
+                sum += blobs.readableSize(change.oldSide()) + blobs.readableSize(change.newSide());
+            }
+        }
+        return sum;
     }
 
     private FileChange change() {

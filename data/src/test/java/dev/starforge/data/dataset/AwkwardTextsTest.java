@@ -105,7 +105,7 @@ final class AwkwardTextsTest {
 
     private List<JsonNode> diffs(String subject) throws IOException {
         List<JsonNode> diffs = new ArrayList<>();
-        for (JsonNode commit : Builds.lines(out().resolve("commits.jsonl"))) {
+        for (JsonNode commit : Builds.lines(out().resolve("commits.jsonl.gz"))) {
             if (commit.path("subject").stringValue().equals(subject)) {
                 commit.path("diffs").forEach(diffs::add);
             }
@@ -296,7 +296,7 @@ final class AwkwardTextsTest {
             git.commit("Late");
         }
         Builds.build(repository(), out());
-        JsonNode late = Builds.lines(out().resolve("commits.jsonl")).getLast();
+        JsonNode late = Builds.lines(out().resolve("commits.jsonl.gz")).getLast();
         assertThat(late.path("time").stringValue()).isEqualTo("2100-01-01T00:00:00Z");
         try (TokenShard test = TokenShard.open(out().resolve(Split.TEST.shard()))) {
             assertThat(test.count()).isPositive();

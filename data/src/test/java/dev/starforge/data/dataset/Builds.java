@@ -2,11 +2,13 @@ package dev.starforge.data.dataset;
 
 import dev.starforge.data.dataset.config.DatasetConfig;
 import dev.starforge.data.dataset.config.DatasetKeys;
+import dev.starforge.data.dataset.io.CompressedLines;
 import dev.starforge.data.dataset.parse.ParserStarter;
 import dev.starforge.data.dataset.report.DatasetReport;
 import dev.starforge.data.dataset.report.TokenizerChoice;
 import dev.starforge.text.config.Schema;
 import dev.starforge.text.config.Settings;
+import java.io.BufferedReader;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -73,9 +75,19 @@ public final class Builds {
                 .build();
     }
 
+    /** The text of a file of a dataset, which may be compressed. */
+    public static String text(Path file) throws IOException {
+        if (!file.toString().endsWith(".gz")) {
+            return Files.readString(file);
+        }
+        try (BufferedReader lines = CompressedLines.open(file)) {
+            return lines.readAllAsString();
+        }
+    }
+
     static List<JsonNode> lines(Path file) throws IOException {
         List<JsonNode> nodes = new ArrayList<>();
-        for (String line : Files.readAllLines(file)) {
+        for (String line : text(file).lines().toList()) {
             nodes.add(new JsonMapper().readTree(line));
         }
         return nodes;

@@ -422,7 +422,7 @@ final class DatasetBuilderTest {
         }
         DatasetReport second = Builds.build(repository(), out);
         assertThat(second.tombstones()).isZero();
-        List<JsonNode> repeated = Builds.lines(out.resolve("generation-1/chunks.jsonl")).stream()
+        List<JsonNode> repeated = Builds.lines(out.resolve("generation-1/chunks.jsonl.gz")).stream()
                 .filter(chunk -> chunk.path("dropped").asString("").equals("repeated"))
                 .toList();
         assertThat(second.dropped()).containsEntry("repeated_chunk", (long) repeated.size());
@@ -433,7 +433,7 @@ final class DatasetBuilderTest {
                 .hasSize(10)
                 .allSatisfy(path -> assertThat(path).startsWith("src/other/"));
         assertThat(repeated).allSatisfy(chunk -> {
-            assertThat(Files.readString(out.resolve("chunks.jsonl")))
+            assertThat(Builds.text(out.resolve("chunks.jsonl.gz")))
                     .contains("\"id\":\"" + chunk.path("duplicate_of").stringValue());
         });
         List<String> trained = ids(out, Split.TRAIN);
@@ -486,7 +486,7 @@ final class DatasetBuilderTest {
         }
         Path out = folder.resolve("out");
         Builds.build(repository(), out);
-        List<JsonNode> deletions = Builds.lines(out.resolve("chunks.jsonl")).stream()
+        List<JsonNode> deletions = Builds.lines(out.resolve("chunks.jsonl.gz")).stream()
                 .filter(chunk -> chunk.path("patch").stringValue().lines().noneMatch(line -> line.startsWith("+")))
                 .toList();
         assertThat(deletions)
@@ -582,14 +582,14 @@ final class DatasetBuilderTest {
         }
         assertThat(report.commits()).isEqualTo(3);
         assertThat(report.dropped()).containsKeys("too_large", "symlink", "submodule", "not_utf8");
-        assertThat(Builds.lines(out.resolve("commits.jsonl")).get(1).path("diffs"))
+        assertThat(Builds.lines(out.resolve("commits.jsonl.gz")).get(1).path("diffs"))
                 .anyMatch(diff -> diff.path("path").asString("").equals("../escape.txt"));
         try (Stream<Path> made = Files.list(out)) {
             assertThat(made.map(path -> path.getFileName().toString()))
                     .containsExactlyInAnyOrder(
                             ".lock",
-                            "commits.jsonl",
-                            "chunks.jsonl",
+                            "commits.jsonl.gz",
+                            "chunks.jsonl.gz",
                             "files.jsonl",
                             "manifest.json",
                             "report.html",

@@ -85,7 +85,7 @@ final class DatasetInputsTest {
         assertThat(Builds.lines(out().resolve("files.jsonl")))
                 .allSatisfy(file -> assertThat(file.path("kept").booleanValue())
                         .isEqualTo(file.path("path").stringValue().startsWith("lib/")));
-        assertThat(Builds.lines(out().resolve("chunks.jsonl")))
+        assertThat(Builds.lines(out().resolve("chunks.jsonl.gz")))
                 .isNotEmpty()
                 .allSatisfy(
                         chunk -> assertThat(chunk.path("path").stringValue()).startsWith("lib/"));
@@ -123,7 +123,7 @@ final class DatasetInputsTest {
         DatasetReport report = Builds.build(clone, out(), "history.skip_missing", "true");
         assertThat(report.dropped()).containsEntry("missing", 15L);
         assertThat(report.filesKept()).isEqualTo(1);
-        assertThat(Builds.lines(out().resolve("commits.jsonl")).getLast().path("diffs"))
+        assertThat(Builds.lines(out().resolve("commits.jsonl.gz")).getLast().path("diffs"))
                 .allSatisfy(
                         diff -> assertThat(diff.path("missing").booleanValue()).isTrue());
 
@@ -158,7 +158,7 @@ final class DatasetInputsTest {
             git.commit("Copy");
         }
         Builds.build(repository(), out(), "history.copies", "true");
-        JsonNode copy = Builds.lines(out().resolve("commits.jsonl"))
+        JsonNode copy = Builds.lines(out().resolve("commits.jsonl.gz"))
                 .get(1)
                 .path("diffs")
                 .get(0);
@@ -177,7 +177,7 @@ final class DatasetInputsTest {
 
         Path without = folder.resolve("without");
         Builds.build(repository(), without);
-        assertThat(Builds.lines(without.resolve("commits.jsonl")).get(1).path("diffs"))
+        assertThat(Builds.lines(without.resolve("commits.jsonl.gz")).get(1).path("diffs"))
                 .allSatisfy(diff -> assertThat(diff.path("type").stringValue()).isIn("A", "M"));
     }
 
@@ -195,7 +195,7 @@ final class DatasetInputsTest {
         }
         Builds.build(repository(), out(), "history.copies", "true");
         List<String> types = new ArrayList<>();
-        Builds.lines(out().resolve("commits.jsonl"))
+        Builds.lines(out().resolve("commits.jsonl.gz"))
                 .get(1)
                 .path("diffs")
                 .forEach(diff -> types.add(diff.path("type").stringValue() + " "
@@ -248,12 +248,12 @@ final class DatasetInputsTest {
         assertThat(shallow.resolve(".git/shallow")).exists();
         DatasetReport report = Builds.build(shallow, out());
         assertThat(report.commits()).isEqualTo(3);
-        List<JsonNode> commits = Builds.lines(out().resolve("commits.jsonl"));
+        List<JsonNode> commits = Builds.lines(out().resolve("commits.jsonl.gz"));
         // the first commit there is brings every file of its tree, as git shows it
         assertThat(commits.getFirst().path("diffs"))
                 .hasSize(6)
                 .allSatisfy(diff -> assertThat(diff.path("type").stringValue()).isEqualTo("A"));
-        HistoryCheck.Result result = HistoryCheck.check(shallow, out().resolve("commits.jsonl"), 10, 1);
+        HistoryCheck.Result result = HistoryCheck.check(shallow, out().resolve("commits.jsonl.gz"), 10, 1);
         assertThat(result.differences()).isEmpty();
         assertThat(result.wrong()).isEmpty();
     }
@@ -271,7 +271,7 @@ final class DatasetInputsTest {
         for (Path other : List.of(clone, linked)) {
             Path built = folder.resolve("of-" + other.getFileName());
             Builds.build(other, built);
-            for (String name : List.of("chunks.jsonl", "files.jsonl", "train.shard", "test.shard")) {
+            for (String name : List.of("chunks.jsonl.gz", "files.jsonl", "train.shard", "test.shard")) {
                 assertThat(built.resolve(name)).hasSameBinaryContentAs(out().resolve(name));
             }
         }
@@ -291,8 +291,8 @@ final class DatasetInputsTest {
             git.commit("Move");
         }
         Builds.build(repository(), out(), "samples.metadata", "1", "export", "both");
-        for (String name : List.of("commits.jsonl", "chunks.jsonl", "files.jsonl", "manifest.json", "report.html")) {
-            assertThat(Files.readString(out().resolve(name)))
+        for (String name : List.of("commits.jsonl.gz", "chunks.jsonl.gz", "files.jsonl", "manifest.json", "report.html")) {
+            assertThat(Builds.text(out().resolve(name)))
                     .as(name)
                     .doesNotContain("secret-domain")
                     .doesNotContain(Histories.AWS_KEY);
@@ -302,7 +302,7 @@ final class DatasetInputsTest {
                 .noneSatisfy(text -> assertThat(text).contains("secret-domain"))
                 .noneSatisfy(text -> assertThat(text).contains(Histories.AWS_KEY));
         // patches still apply, to the paths as they are shown
-        HistoryCheck.Result result = HistoryCheck.check(repository(), out().resolve("commits.jsonl"), 10, 1);
+        HistoryCheck.Result result = HistoryCheck.check(repository(), out().resolve("commits.jsonl.gz"), 10, 1);
         assertThat(result.patches()).isEqualTo(5);
         assertThat(result.wrong()).isEmpty();
     }
@@ -329,7 +329,7 @@ final class DatasetInputsTest {
         }
         DatasetReport report = Builds.build(repository(), out());
         assertThat(report.parsed()).isEqualTo(1);
-        assertThat(Builds.lines(out().resolve("chunks.jsonl")).stream()
+        assertThat(Builds.lines(out().resolve("chunks.jsonl.gz")).stream()
                         .map(chunk -> chunk.path("symbol").stringValue()))
                 .contains("Panel", "Button", "Props");
     }

@@ -1,5 +1,6 @@
 package dev.starforge.data.dataset;
 
+import dev.starforge.data.dataset.io.CompressedLines;
 import java.io.BufferedInputStream;
 import java.io.BufferedReader;
 import java.io.IOException;
@@ -21,7 +22,7 @@ import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.json.JsonMapper;
 
 /**
- * Compares a {@code commits.jsonl} with git: all numbers of added and removed lines, and for random files whether
+ * Compares a {@code commits.jsonl.gz} with git: all numbers of added and removed lines, and for random files whether
  * {@code git apply} of the patch gives the new blob.
  */
 public final class HistoryCheck {
@@ -56,7 +57,7 @@ public final class HistoryCheck {
         int commits = 0;
         int files = 0;
         List<JsonNode> drawn = new ArrayList<>();
-        try (BufferedReader lines = Files.newBufferedReader(file)) {
+        try (BufferedReader lines = CompressedLines.open(file)) {
             for (String line = lines.readLine(); line != null; line = lines.readLine()) {
                 JsonNode commit = JSON.readTree(line);
                 String hash = commit.path("hash").stringValue();

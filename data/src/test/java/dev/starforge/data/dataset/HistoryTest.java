@@ -43,7 +43,7 @@ final class HistoryTest {
         out = folder.resolve("out");
         Histories.everything(repository).close();
         report = Builds.build(repository, out);
-        commits = Builds.lines(out.resolve("commits.jsonl"));
+        commits = Builds.lines(out.resolve("commits.jsonl.gz"));
     }
 
     private byte[] git(Path directory, String... args) throws IOException {
@@ -263,7 +263,7 @@ final class HistoryTest {
 
     @Test
     void chunksAreFunctions() throws IOException {
-        List<JsonNode> chunks = Builds.lines(out.resolve("chunks.jsonl"));
+        List<JsonNode> chunks = Builds.lines(out.resolve("chunks.jsonl.gz"));
         assertThat(report.guessed()).isZero();
         assertThat(report.parsed()).isGreaterThan(5);
         JsonNode added = chunks.stream()

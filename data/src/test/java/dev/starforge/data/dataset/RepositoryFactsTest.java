@@ -30,7 +30,19 @@ final class RepositoryFactsTest {
             assertThat(facts.files()).isEqualTo(2);
             assertThat(facts.lines()).isEqualTo(Map.of("java", 3L, "python", 2L));
             assertThat(facts.allLines()).isEqualTo(5);
+            // A.java and README.md, then A.java before and after, b.py and image.py
+            assertThat(facts.work()).isEqualTo(new DatasetEstimate(2, 12 + 4 + 12 + 23 + 11 + 3));
         }
+    }
+
+    @Test
+    void tooLittleDiskSpaceIsAnError() {
+        DatasetEstimate estimate = new DatasetEstimate(10_000, 4_000_000_000L);
+        assertThat(estimate.bytes() >> 20).isEqualTo(839);
+        estimate.requireSpace(folder, 500L << 20);
+        assertThatThrownBy(() -> estimate.requireSpace(folder, 100L << 20))
+                .isInstanceOf(DatasetException.class)
+                .hasMessageContaining("needs about 839 MiB, and 100 MiB are free");
     }
 
     @Test

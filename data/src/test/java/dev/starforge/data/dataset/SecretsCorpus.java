@@ -28,7 +28,7 @@ public final class SecretsCorpus {
     }
 
     /** In the order in which they were written. */
-    public static final List<String> SETS = List.of("tune", "held", "fresh", "last");
+    public static final List<String> SETS = List.of("tune", "held", "fresh", "last", "declared", "blind");
 
     private static final char SLOT = '§';
     private static final Pattern SHELL_WORD = Pattern.compile("[A-Za-z0-9._-]+");
@@ -103,8 +103,34 @@ public final class SecretsCorpus {
             "Rotterdam_010",
             "w1nd0wsill",
             "Zebra!Crossing");
-    private static final Map<String, List<String>> BY_SET =
-            Map.of("tune", TUNE, "held", HELD, "fresh", FRESH, "last", LAST);
+    private static final List<String> DECLARED = List.of(
+            "hunter2secret",
+            "summer2024rain",
+            "blue42whale",
+            "Kitchen-Table7",
+            "p4nc4ke!",
+            "MyDog$pot9",
+            "tr1angle_Q",
+            "oldoak77tree",
+            "R4inyM0nday",
+            "silver.Fox.21",
+            "wx7!Lm#2",
+            "garlic3bread");
+    private static final List<String> BLIND = List.of(
+            "winter7morning",
+            "red9balloon",
+            "Copper!Kettle5",
+            "n0rthw1nd",
+            "hill2valley",
+            "Fr0stbite#4",
+            "moon88light",
+            "GreenTea_404",
+            "q8%Zt!v3",
+            "violin5case",
+            "Harbor.View.31",
+            "st4irw3ll");
+    private static final Map<String, List<String>> BY_SET = Map.of(
+            "tune", TUNE, "held", HELD, "fresh", FRESH, "last", LAST, "declared", DECLARED, "blind", BLIND);
 
     /** Lines in which a key of a provider has no name to be known by. */
     private static final List<String> PLACES =
@@ -122,12 +148,7 @@ public final class SecretsCorpus {
 
     private List<Planted> all() {
         List<Planted> all = new ArrayList<>();
-        for (String row : rows("styles.txt")) {
-            String[] cells = row.split("\t", 4);
-            for (String value : values(cells[2], BY_SET.get(cells[0]))) {
-                all.add(plant(cells[0], "style " + cells[1], cells[3], value));
-            }
-        }
+        plantStyles("styles.txt", all);
         int place = 0;
         for (String row : rows("providers.txt")) {
             String[] cells = row.split("\t", 3);
@@ -136,7 +157,17 @@ public final class SecretsCorpus {
                 all.add(plant(cells[0], "provider " + cells[1], template, shaped(cells[2])));
             }
         }
+        plantStyles("declared.txt", all);
         return all;
+    }
+
+    private void plantStyles(String file, List<Planted> all) {
+        for (String row : rows(file)) {
+            String[] cells = row.split("\t", 4);
+            for (String value : values(cells[2], BY_SET.get(cells[0]))) {
+                all.add(plant(cells[0], "style " + cells[1], cells[3], value));
+            }
+        }
     }
 
     private static Planted plant(String set, String group, String template, String value) {

@@ -82,8 +82,8 @@ public final class Schema {
                 .anyMatch(key -> key.startsWith(path + ".") || key.startsWith(shorthand + path + "."));
     }
 
-    /** Returns the closest path. Among equally close ones, prefers the shorthand section. */
-    String nearest(String path) {
+    /** Returns the closest path, if one is close. Among equally close ones, prefers the shorthand section. */
+    Optional<String> nearest(String path) {
         List<String> paths = new ArrayList<>();
         if (!shorthand.isEmpty()) {
             keys.keySet().stream().filter(key -> key.startsWith(shorthand)).forEach(paths::add);

@@ -216,8 +216,10 @@ public final class Settings {
             return;
         }
         ForeignKeyRule answer = schema.foreign(path)
-                .orElseThrow(() -> new ConfigException(
-                        place + ": unknown key " + path + "; the nearest one is " + schema.nearest(path)));
+                .orElseThrow(() -> new ConfigException(place + ": unknown key " + path
+                        + schema.nearest(path)
+                                .map(near -> "; the nearest one is " + near)
+                                .orElse("; train --print-config lists all keys")));
         switch (answer) {
             case ForeignKeyRule.AllowedValues(List<String> allowed, String reason) -> {
                 if (!allowed.contains(String.valueOf(value))) {

@@ -13,6 +13,7 @@ import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.util.List;
+import java.util.Optional;
 import java.util.stream.Stream;
 
 /**
@@ -34,7 +35,7 @@ public record FolderLock(FileChannel channel) implements AutoCloseable {
      * @throws FileException if this or another process holds the lock
      */
     public static FolderLock take(Path folder, String holder) throws IOException {
-        FileChannel channel = locked(folder);
+        FileChannel channel = lockedFolder(folder);
         String text = holder + ", process " + ProcessHandle.current().pid() + "\n";
         try {
             channel.truncate(0).write(ByteBuffer.wrap(text.getBytes(StandardCharsets.UTF_8)), 0);
@@ -57,30 +58,37 @@ public record FolderLock(FileChannel channel) implements AutoCloseable {
      */
     public static void requireFree(Path folder) throws IOException {
         if (Files.isRegularFile(folder.resolve(FILE))) {
-            locked(folder).close();
+            lockedFolder(folder).close();
         }
     }
 
-    private static FileChannel locked(Path folder) throws IOException {
-        FileChannel channel =
-                FileChannel.open(folder.resolve(FILE), StandardOpenOption.CREATE, StandardOpenOption.WRITE);
+    private static FileChannel lockedFolder(Path folder) throws IOException {
+        return locked(folder.resolve(FILE)).orElseThrow(() -> busy(folder, holder(folder)));
+    }
+
+    /** Opens and locks a file; empty if this or another process holds its lock. */
+    static Optional<FileChannel> locked(Path file) throws IOException {
+        FileChannel channel = FileChannel.open(file, StandardOpenOption.CREATE, StandardOpenOption.WRITE);
         try {
             FileLock lock = channel.tryLock(LOCK_OFFSET, 1, false);
             if (lock != null) {
-                return channel;
+                return Optional.of(channel);
             }
         } catch (OverlappingFileLockException here) {
             channel.close();
-            throw busy(folder);
+            return Optional.empty();
         }
         channel.close();
-        throw busy(folder);
+        return Optional.empty();
     }
 
     /** The last holder of a folder's lock; empty if there was none. */
     public static String holder(Path folder) {
+        return text(folder.resolve(FILE));
+    }
+
+    static String text(Path file) {
         try {
-            Path file = folder.resolve(FILE);
             return Files.isRegularFile(file) ? Files.readString(file).strip() : "";
         } catch (IOException unreadable) {
             return "";
@@ -97,7 +105,7 @@ public record FolderLock(FileChannel channel) implements AutoCloseable {
     }
 
     /**
-     * Removes a folder that this run created and that contains only the lock file.
+     * Removes a folder that this run created and that contains only the lock file and what keeps git out.
      *
      * @param made the result of {@link #missing} before the folder was created
      */
@@ -107,11 +115,13 @@ public record FolderLock(FileChannel channel) implements AutoCloseable {
         }
         Path folder = made.getFirst();
         try (Stream<Path> inside = Files.list(folder)) {
-            if (inside.anyMatch(path -> !path.getFileName().toString().equals(FILE))) {
+            if (inside.map(path -> path.getFileName().toString())
+                    .anyMatch(name -> !name.equals(FILE) && !name.equals(GitIgnore.FILE))) {
                 return;
             }
         }
         Files.deleteIfExists(folder.resolve(FILE));
+        Files.deleteIfExists(folder.resolve(GitIgnore.FILE));
         for (Path each : made) {
             try {
                 Files.deleteIfExists(each);
@@ -121,12 +131,12 @@ public record FolderLock(FileChannel channel) implements AutoCloseable {
         }
     }
 
-    private static FileException busy(Path folder) {
-        String holder = holder(folder);
+    static FileException busy(Path output, String holder) {
         return new FileException(
-                folder,
+                output,
                 "is being written by another run" + (holder.isEmpty() ? "" : " (" + holder + ")")
-                        + ": wait for it, stop it, or use another folder");
+                        + ": wait for it, stop it, or use another "
+                        + (Files.isDirectory(output) ? "folder" : "name"));
     }
 
     @Override

@@ -20,20 +20,33 @@ final class NamedValues {
     /** Number of characters before a name that are examined for its context. */
     private static final int BEFORE = 200;
 
-    private static final String TYPE = "(?::\\s{0,4}[\\w&*?'\\[][\\w&*'<>\\[\\](),.|? :]{0,60}?\\s{0,4}(?==[^=])"
+    /** The accessors of a property: {@code { get; set; }}. */
+    private static final String ACCESSORS = "(?:\\s{0,4}\\{\\s{0,4}(?:(?:[a-z]{1,10}\\s)?(?:get|set|init)\\s?;\\s{0,4}){1,3}\\})?";
+
+    private static final String TYPE = "(?::\\s{0,4}[\\w&*?'\\[][\\w&*'<>\\[\\](),.|?! :]{0,60}?\\s{0,4}(?==[^=]|by\\s)"
             + "|(?:\\s{1,8}[\\w.*]{1,30}|\\[\\w{0,12}\\]){1,2}\\s{0,8}(?==[^=]))";
+    /** A property with a body, or a method without parameters: {@code () { return}, {@code : String get() =}. */
+    private static final String BODY = "(?:\\(\\))?(?:\\s{0,4}(?::|->)\\s{0,4}[\\w<>\\[\\]?!.]{1,40})?\\s{0,4}"
+            + "(?:\\{\\s{0,4}(?:get\\s{0,4}(?:=>|\\{)\\s{0,4})?(?:return\\s)?|get\\(\\)\\s{0,4}=|default\\s|;|(?<=\\))\\s{0,4}=>?)";
+
     private static final String OPERATOR =
-            "(?:[!=]==?|=>|<<<|:=|[?|]{2}=?|\\+=|<-|->|=|::?|,|\\||\\(|\\{|\\[|\\s(?:or|and|as|is|was|to|be|eq)"
-                    + "|\\.(?:unwrap_or|[oO]r_?[eE]lse|get_?[oO]r_?[eE]lse|or_?default)\\w{0,8}\\((?:\\|_?\\||\\(\\)\\s?->)?)";
+            "(?:by\\s{1,4}\\w{1,20}(?:\\(\\w{0,20}\\))?\\s{0,4}[{(]|[!=]==?|=>|<<<|:=|[?|]{2}=?|\\+=|<-|->|=|::?|,|\\||\\(|\\{|\\[|\\s(?:or|and|as|is|was|to|be|eq)"
+                    + "|\\.(?:unwrap_or|[oO]r_?[eE]lse|get_?[oO]r_?[eE]lse|or_?default)\\w{0,8}\\((?:\\|_?\\||\\(\\)\\s?->)?|" + BODY + ")";
+
+    /** Calls whose argument becomes the value. */
+    private static final String WRAPPER = "(?:(?:\\w{1,20}[.:]{1,2}){0,2}(?:[fF]ield|Column|ref|signal|useState|mutableStateOf|MutableStateFlow"
+            + "|observable|lazyOf|lazy|extra|Lazy\\w{0,6}::new|OnceLock::from|(?:Arc|Rc|Box|Mutex|Zeroizing)::new|GetBytes|wrap"
+            + "|\\w{1,20}(?=\\(\\s?default))\\s?[({]\\s?(?:default\\w{0,8}\\s?=\\s?)?(?:\\|\\|\\s?|\\(\\)\\s?[-=]>\\s?)?)?";
+
     private static final String STRING =
-            "(?:new\\s|&|\\*)?(?:(?:String(?:::from|\\.valueOf)?|string|str|bytes|bytearray|Some"
+            WRAPPER + "(?:new\\s|&|\\*|<\\w{1,20}>)?(?:(?:String(?:::from|\\.valueOf)?|string|str|bytes|bytearray|Some"
                     + "|Secret\\w{0,10}|std::string|strdup|QString\\w{0,10}|TEXT|_T|Buffer\\.from|\\[\\]byte|ConvertTo-SecureString|Just|Optional\\.of)[\\s({]{1,2})?"
                     + "(?:[bBrRuULN@$]{1,2}(?=[\"'])|[\"'](?=\\\\[\"']))?";
 
     /**
      * From the end of a name to a quoted literal: type, operator (group 1), constructor; the literal is the last group.
      */
-    private static final Pattern QUOTED = Pattern.compile("(?:\\\\?[\"'`])?[\\])}]{0,2}[?!]?(?:" + TYPE + ")?\\s{0,20}("
+    private static final Pattern QUOTED = Pattern.compile("(?:\\\\?[\"'`])?[\\])}]{0,2}[?!]?" + ACCESSORS + "(?:" + TYPE + ")?\\s{0,20}("
             + OPERATOR + ")?\\s{0,20}" + STRING + "(\\\\?[\"'`])([^\"'`\\s]{4,300}?)\\2");
 
     /**
@@ -41,7 +54,7 @@ final class NamedValues {
      * = "…" }}.
      */
     private static final Pattern BESIDE = Pattern.compile(
-            "[\"']?[\\s,{(]{1,6}[\"']?(?:[a-z]{1,20}:)?(?:value|content|default)[\"']?\\s{0,4}[:=]\\s{0,4}[\"']([^\"'<>\\s]{4,300})[\"']");
+            "[\"']?[\\s,{(]{1,6}[\"']?(?:[a-z]{1,20}:)?(?:(?i:env)?[vV]alue|content|(?i:(?:env_?)?default(?:_?value)?))[\"']?\\s{0,4}[:=]\\s{0,4}[\"']([^\"'<>\\s]{4,300})[\"']");
 
     /** The unquoted form in YAML braces. */
     private static final Pattern BESIDE_BARE =
@@ -49,7 +62,7 @@ final class NamedValues {
 
     private static final Pattern ELEMENT = Pattern.compile(
             "(?:[\"']?|(?<=<[\\w.:-]{1,60})\\s[^<>]{1,100})>(?:<!\\[CDATA\\[)?([^\\s<>\"']{4,300}?)(?:\\]\\]>)?</"
-                    + "|</key>\\s{0,4}<string>([^\\s<>\"']{4,300})</");
+                    + "|(?:</key>|[\"'](?:\\s[^<>]{1,100})?>)\\s{0,4}<(?:string|value)>([^\\s<>\"']{4,300})</");
 
     /** Other quotation syntax of Perl and Ruby. */
     private static final Pattern OTHER_MARKS =
@@ -201,7 +214,7 @@ final class NamedValues {
     private static Optional<ValueCandidate> candidate(String line, int from, int to) {
         String before = line.substring(Math.max(0, from - BEFORE), from);
         Matcher element = at(ELEMENT, line, to);
-        if (before.endsWith("<") && element.lookingAt()) {
+        if (element.lookingAt() && (before.endsWith("<") || element.group(1) == null)) {
             return Optional.of(ValueCandidate.of(element, element.group(1) == null ? 2 : 1, ValueForm.LITERAL));
         }
         Matcher quoted = at(QUOTED, line, to);

@@ -130,6 +130,9 @@ final class SecretNames {
     }
 
     private static NameKind after(NameKind kind, List<String> rest) {
+        if (kind == NameKind.SECRET && rest.equals(List.of("id"))) {
+            return NameKind.TOKEN; // private_key_id, access_key_id: of an account, given to few
+        }
         NameKind left = kind;
         for (String word : rest) {
             if (ABOUT.contains(word)) {

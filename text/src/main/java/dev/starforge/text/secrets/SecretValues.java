@@ -39,6 +39,7 @@ final class SecretValues {
     private static final Pattern KEBAB = Pattern.compile("[A-Za-z]{3,}(?:-[A-Za-z]{3,}){2,7}");
     private static final Pattern WORD_AND_NUMBER =
             Pattern.compile("[A-Za-z]{5,}[0-9]{1,6}!?|[A-Z][a-z]{3,}_[0-9]{2,6}");
+    private static final Pattern WORDS_AROUND_NUMBER = Pattern.compile("[a-z]{3,}[0-9]{1,4}[a-z]{3,}");
     private static final Pattern PHRASE = Pattern.compile("[A-Z][a-z]+(?:[A-Z][a-z]+)+");
 
     /** Words of dummy values; a value that consists only of these is no secret. */
@@ -58,13 +59,16 @@ final class SecretValues {
         field input minimum maximum vertex shader fragment forbidden type label error errors message required missing current confirm confirmation reset forgot form
         button page view model param params arg args argument option options config setting settings env var variable
         file path url uri host port length min max size count index list map array object node entry item row column
-        table column char byte bytes buf buffer int integer float double bool boolean number num const varchar nvarchar uint long
+        table column char character characters byte bytes buf buffer int integer float double bool boolean number num const varchar nvarchar uint long
         function method class module self request response header body query encoder encoding encode decode manager
         provider service client server handler helper factory builder generator store storage vault ref reference
         too short long weak strong blank match matches mismatch expired used line block state status mode event
         utf sha md base bcrypt argon pbkdf scrypt aes rsa hmac oauth http https json xml html css sql ascii latin
         x509 pem der scalar exception prompt visibility visible show hide toggle strength policy rule\
         """);
+
+    /** Words before and after numbers in identifiers, besides those of programs: {@code base64}, {@code md5crypt}. */
+    private static final Set<String> NUMBERED = words("base crypt arg hex point vec bit bits");
 
     private SecretValues() {}
 
@@ -119,6 +123,26 @@ final class SecretValues {
                 .anyMatch(word -> set.contains(word.group().toLowerCase(Locale.ROOT)));
     }
 
+    /** Returns true if a value consists of words of programs and dummy values, and of short ones. */
+    private static boolean onlyKnownWords(String value) {
+        return WORDS.matcher(value)
+                .results()
+                .map(word -> word.group().toLowerCase(Locale.ROOT))
+                .allMatch(word -> word.length() < 4
+                        || isOf(PROGRAM, word)
+                        || isOf(DUMMIES, word)
+                        || NUMBERED.contains(word));
+    }
+
+    /** Returns true for a value with small letters, capitals, digits and signs, as password rules demand. */
+    private static boolean isOfFourKinds(String value) {
+        return value.chars().anyMatch(Character::isLowerCase)
+                && value.chars().anyMatch(Character::isUpperCase)
+                && value.chars().anyMatch(Character::isDigit)
+                && value.chars().anyMatch(c -> "!#$%&*+-._".indexOf(c) >= 0)
+                && value.chars().noneMatch(c -> "()[]{}<>:/".indexOf(c) >= 0);
+    }
+
     static boolean isCode(String value) {
         return matches(CODE, value);
     }
@@ -158,7 +182,7 @@ final class SecretValues {
         boolean sign = value.chars().anyMatch(c -> "!@#$%^&*+=~?".indexOf(c) >= 0);
         boolean program = hasWordOf(PROGRAM, value) && !made.isLeet();
         if (made.digits() > 0 || sign) {
-            return !program || made.isRandom();
+            return !program || made.isRandom() || isOfFourKinds(value) && !onlyKnownWords(value);
         }
         return (matches(KEBAB, value) || matches(PHRASE, value)) && !program && !hasWordOf(DUMMIES, value)
                 || made.isScrambled();
@@ -177,7 +201,8 @@ final class SecretValues {
         if (matches(NAME_OF_CODE, value)) {
             boolean number = matches(WORD_AND_NUMBER, value);
             boolean phrase = value.endsWith("!") && matches(PHRASE, value.substring(0, value.length() - 1));
-            return made.isLeet() || made.isRandom() || (number || phrase) && !hasWordOf(DUMMIES, value);
+            boolean around = matches(WORDS_AROUND_NUMBER, value) && !onlyKnownWords(value);
+            return made.isLeet() || made.isRandom() || around || (number || phrase) && !hasWordOf(DUMMIES, value);
         }
         return first != '*'
                 && first != '&'

@@ -2,6 +2,7 @@ package dev.starforge.train.checkpoint;
 
 import dev.starforge.text.FileException;
 import dev.starforge.text.file.FolderLock;
+import dev.starforge.text.file.GitIgnore;
 import dev.starforge.train.TrainException;
 import dev.starforge.train.config.Keys;
 import dev.starforge.train.config.RunConfig;
@@ -11,6 +12,7 @@ import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.util.Comparator;
 import java.util.List;
+import java.util.Optional;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
@@ -34,11 +36,18 @@ public final class RunFolder implements AutoCloseable {
     private final Path run;
     private final FolderLock lock;
     private final List<Path> made;
+    private final boolean ignored;
 
-    private RunFolder(Path run, FolderLock lock, List<Path> made) {
+    private RunFolder(Path run, FolderLock lock, List<Path> made, boolean ignored) {
         this.run = run;
         this.lock = lock;
         this.made = made;
+        this.ignored = ignored;
+    }
+
+    /** A message about the new folder; empty if there is nothing to tell. */
+    public Optional<String> notice() {
+        return ignored ? Optional.of(GitIgnore.notice(run)) : Optional.empty();
     }
 
     /** Checks that the settings permit writing to the folder. Throws if not; changes nothing. */
@@ -76,7 +85,7 @@ public final class RunFolder implements AutoCloseable {
             Files.createDirectories(run);
             FolderLock lock = FolderLock.take(run, HOLDER);
             try {
-                RunFolder folder = new RunFolder(run, lock, made);
+                RunFolder folder = new RunFolder(run, lock, made, !made.isEmpty() && GitIgnore.write(run));
                 folder.finishOverwrite();
                 if (!resume && hasBegun(run)) {
                     folder.setAside();
@@ -119,7 +128,7 @@ public final class RunFolder implements AutoCloseable {
         }
         try (Stream<Path> entries = Files.list(run)) {
             List<String> names = entries.map(path -> path.getFileName().toString())
-                    .filter(name -> !name.equals(FolderLock.FILE))
+                    .filter(name -> !name.equals(FolderLock.FILE) && !name.equals(GitIgnore.FILE))
                     .sorted()
                     .toList();
             return names.stream().limit(3).collect(Collectors.joining(", ")) + (names.size() > 3 ? ", ..." : "");

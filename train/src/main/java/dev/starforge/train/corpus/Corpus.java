@@ -72,18 +72,22 @@ public final class Corpus {
         this.settings = settings;
         List<Window> windows = new ArrayList<>();
         int divided = 0;
-        int dropped = 0;
+        long repeated = 0;
+        DataFacts.DocumentCount tooLong = DataFacts.DocumentCount.NONE;
+        DataFacts.DocumentCount withoutLoss = DataFacts.DocumentCount.NONE;
+        DataFacts.DocumentCount unselected = DataFacts.DocumentCount.NONE;
         long droppedTargets = 0;
         for (int d = 0; d < documents.count(); d++) {
             float w = (float) weights.of(d);
             TokenDocument read = documents.read(d);
             requireKnown(read, vocabulary);
             int size = read.ids().length;
-            int all = targets(read, 0, size);
-            if (w <= 0 || all == 0) {
-                continue;
-            }
-            if (size <= settings.context) {
+            int all = read.lossTokens();
+            if (all == 0) {
+                withoutLoss = withoutLoss.plus(size);
+            } else if (w <= 0) {
+                unselected = unselected.plus(size);
+            } else if (size <= settings.context) {
                 if (transformable(read)) {
                     transformable.set(windows.size());
                 }
@@ -93,9 +97,10 @@ public final class Corpus {
                 for (int from = 0; from < size - 1; from += settings.context - 1) {
                     int to = Math.min(size, from + settings.context);
                     windows.add(new Window(d, from, to - from, targets(read, from, to), w));
+                    repeated += from > 0 ? 1 : 0;
                 }
             } else {
-                dropped++;
+                tooLong = tooLong.plus(size);
                 droppedTargets += all;
             }
         }
@@ -113,8 +118,11 @@ public final class Corpus {
                 Arrays.stream(targets).asLongStream().sum(),
                 Arrays.stream(length).asLongStream().sum(),
                 divided,
-                dropped,
-                droppedTargets);
+                repeated,
+                tooLong,
+                droppedTargets,
+                withoutLoss,
+                unselected);
     }
 
     private static void requireKnown(TokenDocument read, int vocabulary) {
@@ -154,7 +162,7 @@ public final class Corpus {
 
     /** Returns true if the document can be divided into windows: its tokens depend only on the tokens before them. */
     private boolean isPlain(TokenDocument read) {
-        boolean all = targets(read, 0, read.ids().length) == read.ids().length - 1;
+        boolean all = read.lossTokens() == read.ids().length - 1;
         return all && (settings.markers.isEmpty() || settings.markers.get().isFreeOf(read.ids()));
     }
 

@@ -3,6 +3,7 @@ package dev.starforge.train.merge;
 import dev.starforge.model.Quantization;
 import dev.starforge.model.convert.LoraMerger;
 import dev.starforge.tensor.device.Device;
+import dev.starforge.text.file.OutputLock;
 import dev.starforge.train.TrainException;
 import dev.starforge.train.text.Tokenizers;
 import java.io.IOException;
@@ -40,8 +41,10 @@ public final class Merge implements AutoCloseable {
     }
 
     /** Writes only the adapter, in llama.cpp's format. */
-    public void writeGgufAdapter(Path file) {
-        merger.writeGgufAdapter(file);
+    public void writeGgufAdapter(Path file) throws IOException {
+        try (OutputLock _ = OutputLock.take(file, "starforge")) {
+            merger.writeGgufAdapter(file);
+        }
     }
 
     /**

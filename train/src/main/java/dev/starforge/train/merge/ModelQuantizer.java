@@ -5,6 +5,7 @@ import dev.starforge.model.convert.GgufQuantizer;
 import dev.starforge.model.convert.QuantizationReport;
 import dev.starforge.model.gguf.GgufFileType;
 import dev.starforge.tensor.device.Device;
+import dev.starforge.text.file.OutputLock;
 import dev.starforge.text.json.Jackson;
 import dev.starforge.train.text.Tokenizers;
 import java.io.IOException;
@@ -34,11 +35,13 @@ public record ModelQuantizer(
 
     /** Writes the file and the report, and returns the report. Continues the output of an interrupted process. */
     public ObjectNode write(Path out, GgufQuantizer.QuantizeProgress progress) {
-        GgufQuantizer.QuantizedModel result =
-                new GgufQuantizer(model, type, imatrix, requantize, device).write(out, Tokenizers.metadata(model), progress);
-        ObjectNode report = report(out, result);
-        save(out, report);
-        return report;
+        try (OutputLock _ = OutputLock.take(out, "starforge")) {
+            GgufQuantizer.QuantizedModel result = new GgufQuantizer(model, type, imatrix, requantize, device)
+                    .write(out, Tokenizers.metadata(model), progress);
+            ObjectNode report = report(out, result);
+            save(out, report);
+            return report;
+        }
     }
 
     /** Writes the report beside its file. */

@@ -1,5 +1,6 @@
 package dev.starforge.train.merge;
 
+import dev.starforge.text.file.OutputLock;
 import dev.starforge.train.checkpoint.Checkpoints;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -8,14 +9,16 @@ import java.nio.file.StandardCopyOption;
 
 /**
  * A file or folder that is written under a partial name and renamed by {@link #publish} once it is complete and
- * verified. It is removed if it is not published.
+ * verified. It is removed if it is not published. A lock keeps other runs with the same output away.
  */
 final class PartialOutput implements AutoCloseable {
     private final Path out;
     private final Path partial;
+    private final OutputLock lock;
 
-    PartialOutput(Path out, ModelFormat format) {
+    PartialOutput(Path out, ModelFormat format) throws IOException {
         this.out = out;
+        lock = OutputLock.take(out, "starforge");
         partial = out.resolveSibling(".partial-" + out.getFileName() + (format == ModelFormat.GGUF ? ".gguf" : ""));
         Checkpoints.remove(partial);
     }
@@ -29,7 +32,9 @@ final class PartialOutput implements AutoCloseable {
     }
 
     @Override
-    public void close() {
-        Checkpoints.remove(partial);
+    public void close() throws IOException {
+        try (lock) {
+            Checkpoints.remove(partial);
+        }
     }
 }

@@ -317,7 +317,8 @@ public final class Preflight {
             DataFacts train = data.train().facts();
             tokens = train.tokens();
             boolean held = !data.sample().windows().isEmpty();
-            String text = train.describeUsed() + "; "
+            String unused = train.describeUnused();
+            String text = train.describeUsed() + "; " + (unused.isEmpty() ? "" : unused + "; ")
                     + (held ? "evaluated on " + data.sample().describe() : "no validation data")
                     + (train.dropped() == 0 ? "" : "; " + train.describeDropped());
             return new Finding(held && train.dropped() == 0 ? Level.READY : Level.WARNING, "data", text);

@@ -75,6 +75,12 @@ final class RunSummary {
         node.put("documents", facts.documents()).put("loss_tokens", facts.lossTokens());
         node.put("tokens", facts.tokens()).put("divided_documents", facts.divided());
         node.put("dropped_documents", facts.dropped()).put("dropped_loss_tokens", facts.droppedLossTokens());
+        node.put("without_loss_documents", facts.withoutLoss().documents())
+                .put("without_loss_tokens", facts.withoutLoss().tokens());
+        node.put("unselected_documents", facts.unselected().documents())
+                .put("unselected_tokens", facts.unselected().tokens());
+        node.put("all_documents", facts.all().documents())
+                .put("all_tokens", facts.all().tokens());
         node.put("note", facts.describeDropped());
     }
 

@@ -202,7 +202,7 @@ public final class Tune {
 
     private TunePlan plan(RepositoryFacts facts, int round, boolean continues, Preflight preflight, TuneBudget budget) {
         Map<TuneStep, Double> seconds = new EnumMap<>(TuneStep.class);
-        double dataset = TuneBudget.datasetSeconds(facts.commits());
+        double dataset = facts.work().seconds();
         seconds.put(TuneStep.DATASET, dataset);
         if (budget.seconds().isPresent()) {
             seconds.put(TuneStep.TRAIN, budget.trainingSeconds(passed() + dataset));

@@ -24,13 +24,8 @@ record TuneBudget(OptionalDouble seconds, double tokensPerSecond, long parameter
     private static final double FOR_SAMPLES = 10;
     private static final double START = 3;
     private static final double BYTES_PER_SECOND = 100e6;
-    private static final double COMMITS_PER_SECOND = 15;
     private static final int MOST_EPOCHS = 4;
     private static final int MOST_LATER_EPOCHS = 1;
-
-    static double datasetSeconds(int commits) {
-        return START + commits / COMMITS_PER_SECOND;
-    }
 
     /** Number of held-out tokens to evaluate on: a constant, but less on slow machines. */
     int evaluationTokens() {

@@ -193,8 +193,13 @@ final class TuneSteps {
             long after = later ? trainedUntil() : Long.MIN_VALUE;
             long available = RecencySampler.of(dataset, after, 0, 0).of();
             if (available == 0) {
-                end = Tune.End.NOTHING_TO_LEARN;
                 state.discard();
+                if (round.number() == 1) {
+                    throw new TrainException(
+                            setup.repository() + ": has nothing to train on: " + dataset.describeDrops());
+                }
+                events.note(dataset.describeDrops());
+                end = Tune.End.NOTHING_TO_LEARN;
                 return Optional.empty();
             }
             double ofStep = TuneBudget.tokensOfStep(config);

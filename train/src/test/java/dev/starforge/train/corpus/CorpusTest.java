@@ -213,6 +213,23 @@ final class CorpusTest {
     }
 
     @Test
+    void usedAndUnusedDocumentsAddUpToTheSplit() {
+        TokenDocuments documents = of(5, 0, 5, 10, 64, 65, 200);
+        Corpus corpus = new Corpus(
+                documents, 1000, document -> document == 2 ? 0 : 1, Corpus.Settings.plain(64, Optional.of(FIM)));
+        DataFacts facts = corpus.facts();
+        assertThat(facts.all()).isEqualTo(new DataFacts.DocumentCount(5, documents.tokens()));
+        assertThat(facts.describeUnused())
+                .isEqualTo("344 tokens in 5 documents = 10 used + 5 in 1 document without a token that counts in the"
+                        + " loss + 64 in 1 document excluded by the settings of training + 265 in 2 documents longer"
+                        + " than the context");
+        DataFacts divided = facts(of(0, 0, 10, 100, 200));
+        assertThat(divided.describeUnused()).isEmpty();
+        assertThat(divided.all().tokens()).isEqualTo(310);
+        assertThat(divided.tokens()).isEqualTo(310 + divided.repeated());
+    }
+
+    @Test
     void aSampleIsSeededAndWithinItsTokenLimit() {
         int[] lengths = IntStream.range(0, 50).map(i -> 10 + i % 7).toArray();
         Corpus corpus = corpus(false, 0, 0, lengths);

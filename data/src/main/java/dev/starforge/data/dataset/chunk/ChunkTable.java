@@ -2,16 +2,15 @@ package dev.starforge.data.dataset.chunk;
 
 import dev.starforge.data.dataset.dedup.ComparedTexts;
 import dev.starforge.data.dataset.history.CommitTable;
+import dev.starforge.data.dataset.io.CompressedLines;
 import dev.starforge.data.dataset.io.JsonWriter;
 import dev.starforge.data.dataset.split.SplitBoundaries;
 import dev.starforge.text.TokenIdList;
 import dev.starforge.text.json.Jackson;
-import java.io.BufferedOutputStream;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.OutputStream;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.BitSet;
@@ -21,9 +20,11 @@ import java.util.Map;
 
 /**
  * The chunks of a build, a few bytes each: the compared text, the commit and the file. Their JSON lines wait in
- * {@code chunks.part} in the same order; {@link #finish} writes {@code chunks.jsonl} with the decision on each chunk.
+ * {@code chunks.part} in the same order; {@link #finish} writes {@code chunks.jsonl.gz} with the decision on each chunk.
  */
 public final class ChunkTable {
+    public static final String FILE = "chunks.jsonl.gz";
+
     private static final String PART = "chunks.part";
 
     private final Path work;
@@ -56,7 +57,7 @@ public final class ChunkTable {
     }
 
     public OutputStream openLines() throws IOException {
-        return new BufferedOutputStream(Files.newOutputStream(work.resolve(PART)), 1 << 20);
+        return CompressedLines.create(work.resolve(PART));
     }
 
     public int count() {
@@ -152,7 +153,7 @@ public final class ChunkTable {
      */
     public void each(SplitBoundaries boundaries, boolean training, ChunkVisitor visitor, Runnable advance)
             throws IOException {
-        try (BufferedReader lines = Files.newBufferedReader(work.resolve(PART))) {
+        try (BufferedReader lines = CompressedLines.open(work.resolve(PART))) {
             for (int chunk = 0; chunk < textOf.size(); chunk++) {
                 String line = lines.readLine();
                 if (commits.isTraining(commitOf.get(chunk), boundaries) == training && isDistinct(chunk)) {
@@ -163,11 +164,10 @@ public final class ChunkTable {
         }
     }
 
-    /** Writes {@code chunks.jsonl}: each chunk with its split, or the reason why it is dropped. */
+    /** Writes {@code chunks.jsonl.gz}: each chunk with its split, or the reason why it is dropped. */
     public void finish(SplitBoundaries boundaries) throws IOException {
-        try (BufferedReader lines = Files.newBufferedReader(work.resolve(PART));
-                OutputStream out =
-                        new BufferedOutputStream(Files.newOutputStream(work.resolve("chunks.jsonl")), 1 << 20)) {
+        try (BufferedReader lines = CompressedLines.open(work.resolve(PART));
+                OutputStream out = CompressedLines.create(work.resolve(FILE))) {
             for (int chunk = 0; chunk < textOf.size(); chunk++) {
                 JsonWriter end = new JsonWriter().continueObject();
                 writeDecision(end, chunk, boundaries);
@@ -200,7 +200,7 @@ public final class ChunkTable {
 
     /** Opens a sequential reader of the kept chunks, commit by commit. */
     public KeptChunks openKept() throws IOException {
-        return new KeptChunks(Files.newBufferedReader(work.resolve(PART)));
+        return new KeptChunks(CompressedLines.open(work.resolve(PART)));
     }
 
     /** Reads the JSON of the kept chunks, commit by commit. */

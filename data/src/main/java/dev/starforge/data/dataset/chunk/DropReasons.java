@@ -17,6 +17,9 @@ public final class DropReasons {
     /** Content that exceeds the context length even in a document of its own. */
     public static final String TOO_LONG_SAMPLE = "too_long_sample";
 
+    /** A document without a token that counts in the loss, such as a commit that only deletes. */
+    public static final String NO_LOSS_SAMPLE = "no_loss_sample";
+
     private final Map<String, Long> counts = new TreeMap<>();
 
     public void add(String reason, long count) {

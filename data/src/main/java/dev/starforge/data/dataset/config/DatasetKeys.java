@@ -44,10 +44,18 @@ public final class DatasetKeys {
 
     public static final Key<Integer> MAX_LINES = deciding(
             Key.integer("dataset.filters.max_lines", 100_000, 1, INT_MAX, "Maximum number of lines of a file."));
-    public static final Key<Integer> MEAN_LINE = deciding(
-            Key.integer("dataset.filters.mean_line", 100, 1, INT_MAX, "Maximum average line length in characters."));
-    public static final Key<Integer> LONGEST_LINE =
-            deciding(Key.integer("dataset.filters.longest_line", 1000, 1, INT_MAX, "Maximum line length in bytes."));
+    public static final Key<Integer> MEAN_LINE = deciding(Key.integer(
+            "dataset.filters.mean_line",
+            100,
+            1,
+            INT_MAX,
+            "Maximum average line length in characters, without overlong lines."));
+    public static final Key<Integer> LONGEST_LINE = deciding(Key.integer(
+            "dataset.filters.longest_line",
+            1000,
+            1,
+            INT_MAX,
+            "Longer lines, in bytes, are overlong: files are dropped if these are more than half of them."));
     public static final Key<Double> MIN_ALPHABETIC =
             deciding(Key.number("dataset.filters.min_alphabetic", 0.25, 0, 1, "Minimum share of letters."));
     public static final Key<Integer> MAX_ENCODED_RUN = deciding(Key.integer(

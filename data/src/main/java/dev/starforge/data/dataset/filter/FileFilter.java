@@ -12,7 +12,10 @@ import java.util.Optional;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** Drops files that are not useful for training, with a reason. The thresholds are those of published code datasets. */
+/**
+ * Drops files that are not useful for training, with a reason. The thresholds are those of published code datasets, except
+ * that an overlong line does not drop a file: it has to be most of the file, as in generated and minified ones.
+ */
 public final class FileFilter {
     /** The reason why a file is not used. */
     public enum FilterReason {
@@ -42,6 +45,10 @@ public final class FileFilter {
     }
 
     private static final int MARKED_LINES = 5;
+
+    /** Share of the bytes of a file in overlong lines, from which on the file is dropped. */
+    private static final double OVERLONG_SHARE = 0.5;
+
     private static final Pattern VENDORED = Pattern.compile(
             "(?:^|.*/)(?:vendor|vendors|node_modules|third[_-]?party|external|externals|bower_components|godeps|pods"
                     + "|site-packages|\\.?venv|\\.yarn|\\.mvn/wrapper|gradle/wrapper)/.*"
@@ -133,45 +140,79 @@ public final class FileFilter {
         if (startsWith(content, LFS)) {
             return Optional.of(FilterReason.LFS_POINTER);
         }
-        int lines = 0;
-        int longest = 0;
-        int start = 0;
-        int letters = 0;
-        int characters = 0;
-        int marked = content.length;
-        for (int i = 0; i < content.length; i++) {
-            byte b = content[i];
-            if (b == '\n') {
-                longest = Math.max(longest, i - start);
-                start = i + 1;
-                if (++lines == MARKED_LINES) {
-                    marked = i;
-                }
-            }
-            // a non-ASCII letter counts once, by its first byte
-            letters += b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || (b & 0xC0) == 0xC0 ? 1 : 0;
-            characters += (b & 0xC0) != 0x80 ? 1 : 0;
-        }
-        longest = Math.max(longest, content.length - start);
-        lines += start < content.length ? 1 : 0;
-        if (lines > config.get(DatasetKeys.MAX_LINES)) {
+        LineCounts counts = LineCounts.of(content, config.get(DatasetKeys.LONGEST_LINE));
+        if (counts.lines > config.get(DatasetKeys.MAX_LINES)) {
             return Optional.of(FilterReason.TOO_LONG);
         }
-        if ((double) characters / lines > config.get(DatasetKeys.MEAN_LINE)
-                || longest > config.get(DatasetKeys.LONGEST_LINE)) {
+        if (counts.overlongBytes > OVERLONG_SHARE * content.length
+                || counts.ordinaryCharacters > (long) config.get(DatasetKeys.MEAN_LINE) * counts.ordinaryLines) {
             return Optional.of(FilterReason.LONG_LINES);
         }
-        if (letters < config.get(DatasetKeys.MIN_ALPHABETIC) * characters) {
+        if (counts.letters < config.get(DatasetKeys.MIN_ALPHABETIC) * counts.characters) {
             return Optional.of(FilterReason.LOW_ALPHABETIC);
         }
-        String head = new String(content, 0, Math.min(marked, 2000), StandardCharsets.UTF_8);
+        String head = new String(content, 0, Math.min(counts.marked, 2000), StandardCharsets.UTF_8);
         if (head.lines().anyMatch(line -> GENERATED.matcher(line).matches())) {
             return Optional.of(FilterReason.GENERATED);
         }
-        if (language.isData() && lines > config.get(DatasetKeys.DATA_LINES)) {
+        if (language.isData() && counts.lines > config.get(DatasetKeys.DATA_LINES)) {
             return Optional.of(FilterReason.DATA_FILE);
         }
-        return longest >= LEAST_RUN && encoded(content) ? Optional.of(FilterReason.ENCODED_DATA) : Optional.empty();
+        return counts.longest >= LEAST_RUN && encoded(content)
+                ? Optional.of(FilterReason.ENCODED_DATA)
+                : Optional.empty();
+    }
+
+    /**
+     * Counts of a text.
+     *
+     * @param longest bytes of the longest line
+     * @param overlongBytes bytes of the lines that are longer than the setting
+     * @param ordinaryLines the other lines
+     * @param ordinaryCharacters their characters, line ends included
+     * @param marked end of the lines in which generators put their mark
+     */
+    private record LineCounts(
+            int lines,
+            int letters,
+            int characters,
+            int longest,
+            int overlongBytes,
+            int ordinaryLines,
+            int ordinaryCharacters,
+            int marked) {
+        static LineCounts of(byte[] content, int overlong) {
+            int lines = 0;
+            int letters = 0;
+            int characters = 0;
+            int longest = 0;
+            int overlongBytes = 0;
+            int ordinaryLines = 0;
+            int ordinaryCharacters = 0;
+            int marked = content.length;
+            for (int start = 0, end; start < content.length; start = end + 1) {
+                int before = characters;
+                for (end = start; end < content.length && content[end] != '\n'; end++) {
+                    byte b = content[end];
+                    // a non-ASCII letter counts once, by its first byte
+                    letters += b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || (b & 0xC0) == 0xC0 ? 1 : 0;
+                    characters += (b & 0xC0) != 0x80 ? 1 : 0;
+                }
+                characters += end < content.length ? 1 : 0;
+                longest = Math.max(longest, end - start);
+                if (end - start > overlong) {
+                    overlongBytes += end - start;
+                } else {
+                    ordinaryLines++;
+                    ordinaryCharacters += characters - before;
+                }
+                if (++lines == MARKED_LINES) {
+                    marked = end;
+                }
+            }
+            return new LineCounts(
+                    lines, letters, characters, longest, overlongBytes, ordinaryLines, ordinaryCharacters, marked);
+        }
     }
 
     /** Runs of base64 or hexadecimal, and of escaped bytes, which are rarer and looked for only where one begins. */

@@ -30,7 +30,7 @@ import org.eclipse.jgit.lib.PersonIdent;
 import org.eclipse.jgit.revwalk.RevCommit;
 
 /**
- * Writes one commit as a line of {@code commits.jsonl}: author, time, message, and the patch of every changed file against
+ * Writes one commit as a line of {@code commits.jsonl.gz}: author, time, message, and the patch of every changed file against
  * the first parent, with secrets redacted and counted.
  */
 public final class HistoryWorker implements ParallelMap.BatchWorker<List<ObjectId>, HistoryWorker.HistoryBatch> {

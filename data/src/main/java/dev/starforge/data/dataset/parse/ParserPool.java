@@ -1,12 +1,8 @@
 package dev.starforge.data.dataset.parse;
 
 import dev.starforge.text.file.Hashes;
-import java.io.BufferedInputStream;
-import java.io.BufferedOutputStream;
 import java.io.DataInputStream;
-import java.io.DataOutputStream;
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -26,7 +22,8 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * Parses source files in child processes, since grammars are native code. If a process crashes or times out on a file, that
- * file is split by braces and indentation and counted as guessed. After too many crashes no process is started any more.
+ * file is split by braces and indentation and counted as guessed. After too many crashes no process is started any more. If
+ * a process fails on an empty file too, the parser cannot run here, and an exception says so.
  */
 public final class ParserPool implements AutoCloseable {
     private static final int MAX_CRASHES = 50;
@@ -75,43 +72,19 @@ public final class ParserPool implements AutoCloseable {
         idle.addAll(slots);
     }
 
-    /** Reads the response of a parser process for a text of {@code length} bytes. */
-    private interface ResponseReader<T> {
-        T read(DataInputStream in, int length) throws IOException;
-    }
-
-    /** A parser process and the pipes to it. */
-    private static final class ParserProcess {
-        private final Process process;
-        private final DataInputStream in;
-        private final DataOutputStream out;
-
-        ParserProcess(Process process) {
-            this.process = process;
-            in = new DataInputStream(new BufferedInputStream(process.getInputStream(), 1 << 16));
-            out = new DataOutputStream(new BufferedOutputStream(process.getOutputStream(), 1 << 16));
-        }
-    }
-
     /** A slot for one parser process, which is started when needed. */
     private final class ParserSlot {
         private @Nullable ParserProcess child;
 
-        <T> T ask(String grammar, byte[] content, ResponseReader<T> reading) throws IOException {
+        <T> T ask(String grammar, byte[] content, ParserProcess.ResponseReader<T> reading) throws IOException {
             ParserProcess asked = child;
-            if (asked == null || !asked.process.isAlive()) {
+            if (asked == null || !asked.isAlive()) {
                 asked = new ParserProcess(starter.start());
                 child = asked;
             }
-            Future<?> limit = watch.schedule(asked.process::destroyForcibly, timeout.toMillis(), TimeUnit.MILLISECONDS);
+            Future<?> limit = watch.schedule(asked::kill, timeout.toMillis(), TimeUnit.MILLISECONDS);
             try {
-                byte[] name = grammar.getBytes(StandardCharsets.UTF_8);
-                asked.out.writeInt(name.length);
-                asked.out.write(name);
-                asked.out.writeInt(content.length);
-                asked.out.write(content);
-                asked.out.flush();
-                return reading.read(asked.in, content.length);
+                return asked.ask(grammar, content, reading);
             } finally {
                 if (!limit.cancel(false)) {
                     // the timeout may already have fired: do not reuse a process that is being killed
@@ -122,8 +95,34 @@ public final class ParserPool implements AutoCloseable {
 
         void stop() {
             if (child != null) {
-                child.process.destroyForcibly().onExit().join();
+                child.end();
                 child = null;
+            }
+        }
+
+        private String lastWords() {
+            try {
+                return child == null ? "" : child.lastWords();
+            } catch (InterruptedException interrupted) {
+                Thread.currentThread().interrupt();
+                return "";
+            }
+        }
+
+        /**
+         * Checks that a new process parses an empty file. If it does, the failure before was caused by that file, and not by
+         * this machine, where for example the unpacked libraries may not be executed.
+         */
+        void requireParser(String grammar) {
+            try {
+                ask(grammar, new byte[0], (in, _) -> in.readInt());
+            } catch (IOException e) {
+                String errors = lastWords();
+                stop();
+                throw new ParserException(
+                        "the parser for " + grammar.replaceFirst("^[+?]", "") + " fails on an empty file: "
+                                + (errors.isEmpty() ? e.getMessage() == null ? "no answer" : e.getMessage() : errors),
+                        e);
             }
         }
     }
@@ -230,7 +229,7 @@ public final class ParserPool implements AutoCloseable {
                 .orElse(OptionalInt.empty());
     }
 
-    private <T> Optional<T> ask(String grammar, byte[] content, ResponseReader<T> reading) {
+    private <T> Optional<T> ask(String grammar, byte[] content, ParserProcess.ResponseReader<T> reading) {
         if (crashes.get() >= MAX_CRASHES) {
             return Optional.empty();
         }
@@ -240,6 +239,7 @@ public final class ParserPool implements AutoCloseable {
         } catch (IOException died) {
             slot.stop();
             crashes.incrementAndGet();
+            slot.requireParser(grammar);
             return Optional.empty();
         } finally {
             idle.add(slot);
@@ -269,5 +269,6 @@ public final class ParserPool implements AutoCloseable {
     public void close() {
         watch.shutdownNow();
         slots.forEach(ParserSlot::stop);
+        starter.close();
     }
 }

@@ -2,7 +2,10 @@ package dev.starforge.data.dataset.parse;
 
 import java.io.IOException;
 
-/** Starts a parser process. If that fails, files are split without a grammar. */
-public interface ParserStarter {
+/** Starts parser processes, and removes their files when it is closed. */
+public interface ParserStarter extends AutoCloseable {
     Process start() throws IOException;
+
+    @Override
+    default void close() {}
 }

@@ -16,7 +16,11 @@ public final class SyntaxChecker implements AutoCloseable {
 
     /** The number of syntax errors; empty if there is no grammar or the parser process fails. */
     public OptionalInt errors(String grammar, String text) {
-        return pool.errors(grammar, text.getBytes(StandardCharsets.UTF_8));
+        try {
+            return pool.errors(grammar, text.getBytes(StandardCharsets.UTF_8));
+        } catch (ParserException e) {
+            return OptionalInt.empty();
+        }
     }
 
     @Override

@@ -43,15 +43,19 @@ public record DatasetReport(
     public static DatasetReport unchanged(String family, Map<String, Double> seconds) {
         Map<Split, SplitCount> none = new EnumMap<>(Split.class);
         for (Split split : Split.values()) {
-            none.put(split, new SplitCount(0, 0, 0));
+            none.put(split, new SplitCount(0, 0, 0, 0));
         }
         RedactionCounts redacted = new RedactionCounts(0, 0, 0, Map.of(), List.of());
         return new DatasetReport(
                 -1, 0, 0, 0, 0, 0, Map.of(), Map.of(), none, 0, 0, 0, 0, 0, redacted, Map.of(), family, seconds);
     }
 
-    /** Size of a split. */
-    public record SplitCount(int documents, long tokens, int commits) {}
+    /**
+     * Size of a split.
+     *
+     * @param lossTokens tokens that count in the loss; the others are context
+     */
+    public record SplitCount(int documents, long tokens, long lossTokens, int commits) {}
 
     /**
      * How many values were replaced by placeholders.

@@ -4,9 +4,11 @@ import dev.starforge.data.Dataset;
 import dev.starforge.data.DatasetException;
 import dev.starforge.data.Split;
 import dev.starforge.data.TokenShard;
+import dev.starforge.data.dataset.chunk.ChunkTable;
 import dev.starforge.data.dataset.chunk.CodeChunk;
 import dev.starforge.data.dataset.config.DatasetConfig;
 import dev.starforge.data.dataset.config.DatasetKeys;
+import dev.starforge.data.dataset.io.CompressedLines;
 import dev.starforge.data.dataset.sample.SampleWorker;
 import dev.starforge.data.dataset.split.LeakDetector;
 import dev.starforge.data.dataset.split.SplitBoundaries;
@@ -219,8 +221,7 @@ public final class Manifest {
         root.path("generations")
                 .forEach(generation -> generation.path("tombstones").forEach(id -> tombstones.add(id.stringValue())));
         for (JsonNode generation : root.path("generations")) {
-            try (BufferedReader lines =
-                    Files.newBufferedReader(folder(generation).resolve("chunks.jsonl"))) {
+            try (BufferedReader lines = CompressedLines.open(folder(generation).resolve(ChunkTable.FILE))) {
                 for (String line = lines.readLine(); line != null; line = lines.readLine()) {
                     JsonNode json = Jackson.JSON.readTree(line);
                     boolean trained = json.path("split").asString("").equals(Split.TRAIN.label());
@@ -317,6 +318,7 @@ public final class Manifest {
                 .forEach((split, count) -> splits.putObject(split.label())
                         .put("documents", count.documents())
                         .put("tokens", count.tokens())
+                        .put("loss_tokens", count.lossTokens())
                         .put("commits", count.commits()));
         out.putObject("counts")
                 .put("files", report.files())

@@ -27,6 +27,7 @@ final class SampleOutput {
     private final RedactedBlobs blobs;
     private List<SampleWorker.TokenizedSample> samples = new ArrayList<>();
     private int tooLong;
+    private int withoutLoss;
 
     SampleOutput(DatasetConfig config, SampleFormat format, LeakDetector leaks, RedactedBlobs blobs) {
         this.config = config;
@@ -95,10 +96,18 @@ final class SampleOutput {
         return new EncodedSample(ids.toArray(), counted);
     }
 
-    /** @param blobs the file contents that the sample shows parts of */
+    /**
+     * Adds a sample, or only counts it if training could not learn from it.
+     *
+     * @param blobs the file contents that the sample shows parts of
+     */
     void add(Split split, String id, SampleOrigin origin, List<String> blobs, EncodedSample encoded) {
-        samples.add(new SampleWorker.TokenizedSample(
-                split, new TokenDocument(id, encoded.ids, encoded.counted), origin, blobs));
+        TokenDocument document = new TokenDocument(id, encoded.ids, encoded.counted);
+        if (document.lossTokens() == 0) {
+            withoutLoss++;
+            return;
+        }
+        samples.add(new SampleWorker.TokenizedSample(split, document, origin, blobs));
     }
 
     /** Counts content that exceeds the context length even in a document of its own. */
@@ -113,9 +122,10 @@ final class SampleOutput {
 
     /** Returns the collected batch and begins a new one. */
     SampleWorker.SampleBatch take() {
-        SampleWorker.SampleBatch batch = new SampleWorker.SampleBatch(samples, tooLong);
+        SampleWorker.SampleBatch batch = new SampleWorker.SampleBatch(samples, tooLong, withoutLoss);
         samples = new ArrayList<>();
         tooLong = 0;
+        withoutLoss = 0;
         return batch;
     }
 

@@ -58,8 +58,9 @@ public final class SampleWorker
      * The documents of some tasks.
      *
      * @param tooLong how many pieces of content exceed the context length even alone
+     * @param withoutLoss how many documents have no token that counts in the loss
      */
-    public record SampleBatch(List<TokenizedSample> samples, int tooLong) {}
+    public record SampleBatch(List<TokenizedSample> samples, int tooLong, int withoutLoss) {}
 
     /** A commit's redacted message and its kept chunks. */
     record CommitChanges(Split split, String id, long time, String subject, String body, List<CodeChunk> chunks) {}

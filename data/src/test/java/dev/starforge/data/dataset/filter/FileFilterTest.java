@@ -84,7 +84,19 @@ final class FileFilterTest {
     void lines() {
         String words = "word ".repeat(20);
         assertThat(reason("A.java", words + "\n" + LINE.repeat(5))).isEqualTo("kept");
-        assertThat(reason("A.java", words + "w\n" + LINE.repeat(5))).isEqualTo("long_lines");
+        assertThat(reason("A.java", words + "w\n" + LINE.repeat(5)))
+                .as("101 of 227 bytes")
+                .isEqualTo("kept");
+        assertThat(reason("A.java", words + "w\n" + LINE.repeat(3)))
+                .as("101 of 177 bytes")
+                .isEqualTo("long_lines");
+        assertThat(reason("A.js", words.repeat(50))).as("minified").isEqualTo("long_lines");
+        assertThat(reason("A.js", LINE.repeat(4) + words.repeat(50) + "\n" + LINE.repeat(4)))
+                .as("minified after a license")
+                .isEqualTo("long_lines");
+        assertThat(reason("A.java", words + "w\n" + ("word ".repeat(8) + "\n").repeat(5)))
+                .as("the mean of the other lines is too high")
+                .isEqualTo("long_lines");
         assertThat(reason("A.java", "word ".repeat(8) + "\n")).isEqualTo("long_lines"); // 41 a line, with its end
         assertThat(reason("A.java", "ab 123\n")).isEqualTo("kept"); // 2 of 7
         assertThat(reason("A.java", "ab 12345\n")).isEqualTo("low_alphabetic"); // 2 of 9

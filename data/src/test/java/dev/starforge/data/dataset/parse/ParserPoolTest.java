@@ -1,15 +1,24 @@
 package dev.starforge.data.dataset.parse;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.starforge.data.dataset.Builds;
 import dev.starforge.data.dataset.DatasetBuilder;
+import java.io.DataInputStream;
+import java.io.DataOutputStream;
 import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.io.PipedInputStream;
+import java.io.PipedOutputStream;
+import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.eclipse.jgit.lib.ObjectId;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -97,16 +106,102 @@ final class ParserPoolTest {
         }
     }
 
+    @ParameterizedTest
+    @CsvSource({
+        "false, fails on an empty file",
+        "sleep 60, fails on an empty file",
+        "/no/such/program, fails on an empty file: Cannot run program",
+        "ls /no/such/folder, 'fails on an empty file: ls: '",
+    })
+    void aParserThatCannotRunIsAnError(String command, String message) {
+        List<String> words = List.of(command.split(" "));
+        try (ParserPool pool = new ParserPool(() -> new ProcessBuilder(words).start(), 1, Duration.ofMillis(300))) {
+            assertThatThrownBy(() -> outline(pool, "A.java", "class A {\n  void f() {}\n}\n"))
+                    .isInstanceOf(ParserException.class)
+                    .hasMessageContaining("the parser for java " + message);
+        }
+    }
+
     @Test
-    void aDeadOrSilentChildCostsOneFile() {
-        for (List<String> command : List.of(List.of("false"), List.of("sleep", "60"), List.of("/no/such/program"))) {
-            try (ParserPool pool =
-                    new ParserPool(() -> new ProcessBuilder(command).start(), 1, Duration.ofMillis(300))) {
-                Outline outline = outline(pool, "A.java", "class A {\n  void f() {}\n}\n");
-                assertThat(outline.parsed()).isFalse();
-                assertThat(names(outline)).containsExactly("A");
-                assertThat(pool.guessed()).isEqualTo(1);
-                assertThat(pool.parsed()).isZero();
+    void aFileThatCrashesTheParserIsSplitWithoutIt() {
+        AtomicInteger started = new AtomicInteger();
+        ParserStarter starter = () -> {
+            started.incrementAndGet();
+            return new ProcessThatCrashesOn("crash");
+        };
+        try (ParserPool pool = new ParserPool(starter, 1, Duration.ofSeconds(20))) {
+            Outline outline = outline(pool, "A.java", "class A {\n  void crash() {}\n}\n");
+            assertThat(outline.parsed()).isFalse();
+            assertThat(names(outline)).containsExactly("A");
+            assertThat(pool.guessed()).isEqualTo(1);
+            assertThat(pool.parsed()).isZero();
+            assertThat(pool.ask("java", "class B {}".getBytes(StandardCharsets.UTF_8)).parsed())
+                    .isTrue();
+            assertThat(started).as("one before and one after the crash").hasValue(2);
+        }
+    }
+
+    /** A parser in this process that finds no symbols, and ends when a file contains a word. */
+    private static final class ProcessThatCrashesOn extends Process {
+        private final PipedOutputStream requests = new PipedOutputStream();
+        private final PipedInputStream responses = new PipedInputStream();
+        private final Thread server;
+
+        ProcessThatCrashesOn(String word) throws IOException {
+            DataInputStream in = new DataInputStream(new PipedInputStream(requests));
+            DataOutputStream out = new DataOutputStream(new PipedOutputStream(responses));
+            server = Thread.ofVirtual().start(() -> {
+                try (in;
+                        out) {
+                    while (true) {
+                        in.readNBytes(in.readInt());
+                        if (new String(in.readNBytes(in.readInt()), StandardCharsets.UTF_8).contains(word)) {
+                            return;
+                        }
+                        out.writeInt(0);
+                        out.flush();
+                    }
+                } catch (IOException closed) {
+                    // destroyed
+                }
+            });
+        }
+
+        @Override
+        public OutputStream getOutputStream() {
+            return requests;
+        }
+
+        @Override
+        public InputStream getInputStream() {
+            return responses;
+        }
+
+        @Override
+        public InputStream getErrorStream() {
+            return InputStream.nullInputStream();
+        }
+
+        @Override
+        public int waitFor() throws InterruptedException {
+            server.join();
+            return 1;
+        }
+
+        @Override
+        public int exitValue() {
+            if (server.isAlive()) {
+                throw new IllegalThreadStateException();
+            }
+            return 1;
+        }
+
+        @Override
+        public void destroy() {
+            try {
+                requests.close();
+            } catch (IOException e) {
+                throw new UncheckedIOException(e);
             }
         }
     }

@@ -126,8 +126,10 @@ public final class PoolFile {
             for (NodeTuple tuple : mapping.getValue()) {
                 String key = scalar("a key", tuple.getKeyNode());
                 if (known.length > 0 && !List.of(known).contains(key)) {
-                    throw new ConfigException(place(tuple.getKeyNode()) + ": key " + full(key)
-                            + ": unknown key; did you mean " + full(ClosestName.key(key, List.of(known))) + "?");
+                    throw new ConfigException(place(tuple.getKeyNode()) + ": key " + full(key) + ": unknown key; "
+                            + ClosestName.key(key, List.of(known))
+                                    .map(near -> "did you mean " + full(near) + "?")
+                                    .orElse("expected one of " + String.join(", ", known)));
                 }
                 if (values.put(key, tuple.getValueNode()) != null) {
                     throw new ConfigException(place(tuple.getKeyNode()) + ": key " + full(key) + ": duplicate key");
