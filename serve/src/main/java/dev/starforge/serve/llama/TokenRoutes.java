@@ -4,17 +4,16 @@ import dev.starforge.serve.api.Api;
 import dev.starforge.serve.api.ApiRoute;
 import dev.starforge.serve.api.Call;
 import dev.starforge.serve.api.Execution;
+import dev.starforge.serve.api.JsonResponse;
 import dev.starforge.serve.api.RequestFields;
 import dev.starforge.serve.engine.ModelCard;
 import dev.starforge.serve.generation.InferenceService;
 import dev.starforge.serve.generation.PromptFields;
-import dev.starforge.text.json.Jackson;
+import dev.starforge.text.tokenizer.DecodeStream;
 import dev.starforge.text.tokenizer.Tokenizer;
 import java.io.IOException;
 import java.util.List;
 import java.util.Optional;
-import tools.jackson.databind.node.ArrayNode;
-import tools.jackson.databind.node.ObjectNode;
 
 /** {@code /tokenize} and {@code /detokenize}, with the field names of llama-server and of vLLM. */
 public final class TokenRoutes {
@@ -42,21 +41,21 @@ public final class TokenRoutes {
         // the default of the respective server
         boolean special = fields.flag(vllm ? "add_special_tokens" : "add_special", vllm);
         boolean pieces = fields.flag("with_pieces", false);
-        if (!fields.flag("parse_special", true)) {
-            fields.violate("parse_special", "true: special tokens are always parsed");
-        }
+        boolean parse = fields.flag("parse_special", true);
         fields.check();
-        int[] ids = tokenizer.encode(text, special);
-        ObjectNode body = Jackson.object();
-        ArrayNode tokens = body.putArray("tokens");
-        for (int id : ids) {
+        int[] ids = parse ? tokenizer.encode(text, special) : tokenizer.encodeAsText(text, special);
+        JsonResponse body = call.json().raw("{\"tokens\":[");
+        for (int i = 0; i < ids.length; i++) {
+            body.raw(i == 0 ? "" : ",");
             if (pieces) {
-                tokens.addObject().put("id", id).put("piece", tokenizer.decode(new int[] {id}, false));
+                String piece = tokenizer.decode(new int[] {ids[i]}, false);
+                body.raw("{\"id\":").raw(ids[i]).raw(",\"piece\":\"").text(piece).raw("\"}");
             } else {
-                tokens.add(id);
+                body.raw(ids[i]);
             }
         }
-        call.respond(200, body.put("count", ids.length).put("max_model_len", card.context()));
+        body.raw("],\"count\":").raw(ids.length);
+        body.raw(",\"max_model_len\":").raw(card.context()).raw("}").finish();
     }
 
     private void detokenize(Call call) throws IOException {
@@ -67,7 +66,17 @@ public final class TokenRoutes {
             fields.violate("tokens", "a list of token ids from 0 to " + (card.vocabulary() - 1));
         }
         fields.check();
-        String text = card.tokenizer().decode(ids.orElseThrow(), false);
-        call.respond(200, Jackson.object().put("content", text).put("prompt", text));
+        JsonResponse body = call.json();
+        write(body.raw("{\"content\":\""), card.tokenizer(), ids.orElseThrow());
+        write(body.raw("\",\"prompt\":\""), card.tokenizer(), ids.orElseThrow());
+        body.raw("\"}").finish();
+    }
+
+    private static void write(JsonResponse body, Tokenizer tokenizer, int[] ids) throws IOException {
+        DecodeStream text = tokenizer.stream(false);
+        for (int id : ids) {
+            body.text(text.push(id));
+        }
+        body.text(text.finish());
     }
 }

@@ -65,7 +65,11 @@ public final class ModelRoutes {
     }
 
     private static ObjectNode base(ModelCard card) {
-        return model(card.id(), card.created()).put("max_model_len", card.context());
+        ObjectNode body = model(card.id(), card.created()).put("max_model_len", card.context());
+        if (!card.aliases().isEmpty()) {
+            card.aliases().forEach(body.putArray("aliases")::add);
+        }
+        return body;
     }
 
     private static ObjectNode adapter(ModelCard card, AdapterCard adapter) {
@@ -86,7 +90,7 @@ public final class ModelRoutes {
         String name = fields.requireString("lora_name", MAX_NAME);
         String path = fields.requireString("lora_path", MAX_PATH);
         fields.check();
-        if (name.equals(engine.card().id())) {
+        if (engine.card().isNamed(name)) {
             throw InvalidRequestException.of("lora_name", "a name other than the model's");
         }
         Path folder = below(path);
