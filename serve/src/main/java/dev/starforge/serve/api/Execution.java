@@ -5,17 +5,17 @@ public enum Execution {
     /** On the connection's virtual thread: responds from memory, without blocking. */
     INLINE(0),
     /** On a platform thread: may parse large requests or block. */
-    BLOCKING(32),
+    BLOCKING(40),
     /** On the connection's virtual thread, counted against the request limit: relays to a worker. */
-    RELAY(32),
+    RELAY(40),
     /** On a platform thread, counted against the request limit: tokenizes and waits for the engine. */
     GENERATION(128);
 
     private final int heapBytesPerBodyByte;
 
     /**
-     * @param heapBytesPerBodyByte how much heap a byte of the body takes at most. A JSON tree takes up to 30 bytes ({@code [{},{}]}), and
-     *     the tokenizer up to 120, for one word without merges
+     * @param heapBytesPerBodyByte how much heap a byte of the body takes at most. A JSON tree takes up to 32 bytes ({@code [{},{}]}), and
+     *     the tokenizer up to 100, for one word without merges
      */
     Execution(int heapBytesPerBodyByte) {
         this.heapBytesPerBodyByte = heapBytesPerBodyByte;

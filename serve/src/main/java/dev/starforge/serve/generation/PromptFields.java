@@ -19,10 +19,7 @@ public final class PromptFields {
      * @param max maximum number of prompts
      */
     public static List<int[]> read(RequestFields fields, String name, Tokenizer tokenizer, int vocabulary, int max) {
-        boolean add = fields.flag("add_special", fields.flag("add_special_tokens", true));
-        boolean parse = fields.flag("parse_special", true);
-        Function<String, int[]> encode =
-                text -> parse ? tokenizer.encode(text, add) : tokenizer.encodeAsText(text, add);
+        Function<String, int[]> encode = encoder(fields, tokenizer);
         JsonNode value = fields.node(name);
         Stream<JsonNode> items = value.isArray() && !isIds(value) ? value.valueStream() : Stream.of(value);
         List<Optional<int[]>> prompts = items.limit(max + 1L)
@@ -39,6 +36,13 @@ public final class PromptFields {
             return List.of();
         }
         return prompts.stream().flatMap(Optional::stream).toList();
+    }
+
+    /** Reads the fields that say how text is encoded. */
+    public static Function<String, int[]> encoder(RequestFields fields, Tokenizer tokenizer) {
+        boolean add = fields.flag("add_special", fields.flag("add_special_tokens", true));
+        boolean parse = fields.flag("parse_special", true);
+        return text -> parse ? tokenizer.encode(text, add) : tokenizer.encodeAsText(text, add);
     }
 
     private static boolean isIds(JsonNode value) {

@@ -12,7 +12,9 @@ import dev.starforge.serve.generation.PromptFields;
 import dev.starforge.text.tokenizer.DecodeStream;
 import dev.starforge.text.tokenizer.Tokenizer;
 import java.io.IOException;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 
 /** {@code /tokenize} and {@code /detokenize}, with the field names of llama-server and of vLLM. */
@@ -29,7 +31,7 @@ public final class TokenRoutes {
                 new ApiRoute("POST", "/detokenize", Api.OPENAI, Execution.GENERATION, this::detokenize));
     }
 
-    private void tokenize(Call call) throws IOException {
+    private void tokenize(Call call) throws IOException, InterruptedException {
         ModelCard card = inference.engine().card();
         Tokenizer tokenizer = card.tokenizer();
         RequestFields fields = call.fields();
@@ -44,11 +46,13 @@ public final class TokenRoutes {
         boolean parse = fields.flag("parse_special", true);
         fields.check();
         int[] ids = parse ? tokenizer.encode(text, special) : tokenizer.encodeAsText(text, special);
+        keepOnly(call, ids);
         JsonResponse body = call.json().raw("{\"tokens\":[");
+        Map<Integer, String> decoded = new HashMap<>();
         for (int i = 0; i < ids.length; i++) {
             body.raw(i == 0 ? "" : ",");
             if (pieces) {
-                String piece = tokenizer.decode(new int[] {ids[i]}, false);
+                String piece = decoded.computeIfAbsent(ids[i], id -> tokenizer.decode(new int[] {id}, false));
                 body.raw("{\"id\":").raw(ids[i]).raw(",\"piece\":\"").text(piece).raw("\"}");
             } else {
                 body.raw(ids[i]);
@@ -58,7 +62,7 @@ public final class TokenRoutes {
         body.raw(",\"max_model_len\":").raw(card.context()).raw("}").finish();
     }
 
-    private void detokenize(Call call) throws IOException {
+    private void detokenize(Call call) throws IOException, InterruptedException {
         ModelCard card = inference.engine().card();
         RequestFields fields = call.fields();
         Optional<int[]> ids = PromptFields.ids(fields.node("tokens"), card.vocabulary());
@@ -66,10 +70,18 @@ public final class TokenRoutes {
             fields.violate("tokens", "a list of token ids from 0 to " + (card.vocabulary() - 1));
         }
         fields.check();
+        int[] tokens = ids.orElseThrow();
+        keepOnly(call, tokens);
         JsonResponse body = call.json();
-        write(body.raw("{\"content\":\""), card.tokenizer(), ids.orElseThrow());
-        write(body.raw("\",\"prompt\":\""), card.tokenizer(), ids.orElseThrow());
+        write(body.raw("{\"content\":\""), card.tokenizer(), tokens);
+        write(body.raw("\",\"prompt\":\""), card.tokenizer(), tokens);
         body.raw("\"}").finish();
+    }
+
+    /** The client may read slowly; meanwhile only the ids are in memory. */
+    private static void keepOnly(Call call, int[] ids) throws InterruptedException {
+        call.releaseBody();
+        call.reserve((long) Integer.BYTES * ids.length);
     }
 
     private static void write(JsonResponse body, Tokenizer tokenizer, int[] ids) throws IOException {
