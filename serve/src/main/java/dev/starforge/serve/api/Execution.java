@@ -9,7 +9,7 @@ public enum Execution {
     /** On the connection's virtual thread, counted against the request limit: relays to a worker. */
     RELAY(40),
     /** On a platform thread, counted against the request limit: tokenizes and waits for the engine. */
-    GENERATION(128);
+    GENERATION(112);
 
     private final int heapBytesPerBodyByte;
 
