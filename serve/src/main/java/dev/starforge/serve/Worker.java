@@ -93,7 +93,9 @@ public final class Worker implements AutoCloseable {
         List<ApiRoute> all = new ArrayList<>();
         all.addAll(new LifecycleRoutes(options.workerId(), inference, uptime, this::startDrain).routes());
         all.addAll(new ExecuteRoutes(inference, log, clock, random::nextLong).routes());
-        all.addAll(new CompletionRoutes(inference, clock, random::nextLong, () -> id(random)).routes());
+        all.addAll(new CompletionRoutes(
+                        inference, clock, random::nextLong, () -> id(random), options.specialTokensInContent())
+                .routes());
         all.addAll(new ModelRoutes(inference, options.adapterRoot()).routes());
         all.addAll(new EmbeddingRoutes(inference).routes());
         all.addAll(new InfillRoutes(inference, random::nextLong).routes());

@@ -47,9 +47,7 @@ final class CallbackTest {
         }
 
         @Override
-        public Permit admit(RequestHead head) {
-            return () -> {};
-        }
+        public void admit(RequestHead head) {}
 
         @Override
         public void handle(Exchange exchange) throws IOException {

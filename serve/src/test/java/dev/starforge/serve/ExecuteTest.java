@@ -8,6 +8,10 @@ import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
 import java.util.stream.Collectors;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
 import org.junit.jupiter.api.Test;
 import tools.jackson.databind.JsonNode;
 
@@ -262,6 +266,48 @@ final class ExecuteTest {
             List<String> events = fixture.events("/execute", "{'job_id':'j','prompt':'x','max_tokens':50}");
             assertThat(events.getLast()).contains("TIMEOUT");
             Fixture.await("KV is given back", () -> fixture.engine.live() == 0);
+        }
+    }
+
+    /** One wrong field does not hide another. */
+    @Test
+    void allViolationsAreListed() throws Exception {
+        try (Fixture fixture = new Fixture()) {
+            Map<String, String> wrong = new LinkedHashMap<>();
+            wrong.put("job_id", "''");
+            wrong.put("prompt", "''");
+            wrong.put("max_tokens", "0");
+            wrong.put("temperature", "3");
+            wrong.put("top_p", "'x'");
+            wrong.put("top_k", "-2");
+            wrong.put("min_p", "1");
+            wrong.put("repetition_penalty", "1e-39");
+            wrong.put("seed", "1.5");
+            wrong.put("stop", "[1]");
+            wrong.put("adapter", "'none'");
+            wrong.put("token_healing", "'x'");
+            wrong.put("add_special", "'x'");
+            wrong.put("parse_special", "'x'");
+            wrong.put("no_such_field", "1");
+            for (String prompt : List.of("'prompt':''", "'prompt':5", "'prompt_tokens':[]", "'prompt_tokens':[-1]")) {
+                String json = wrong.entrySet().stream()
+                        .map(each -> each.getKey().equals("prompt")
+                                ? prompt
+                                : "'" + each.getKey() + "':" + each.getValue())
+                        .collect(Collectors.joining(",", "{", "}"));
+                Set<String> fields = new TreeSet<>(wrong.keySet());
+                if (prompt.startsWith("'prompt_tokens'")) {
+                    fields.remove("prompt");
+                    fields.add("prompt_tokens");
+                }
+                Set<String> listed = fixture.post("/execute", json)
+                        .json()
+                        .get("errors")
+                        .valueStream()
+                        .map(error -> error.get("field").stringValue())
+                        .collect(Collectors.toCollection(TreeSet::new));
+                assertThat(listed).as(prompt).isEqualTo(fields);
+            }
         }
     }
 }

@@ -69,6 +69,10 @@ public final class FakeEngine implements InferenceEngine, AutoCloseable {
     }
 
     FakeEngine(String name, boolean chats, ToolFormat tools) {
+        this(name, chats, tools, List.of());
+    }
+
+    FakeEngine(String name, boolean chats, ToolFormat tools, List<String> aliases) {
         Optional<ChatTemplate> template =
                 chats ? Optional.of(ChatTemplate.parse(Path.of("template"), TEMPLATE, Map.of())) : Optional.empty();
         card = new ModelCard(
@@ -81,7 +85,8 @@ public final class FakeEngine implements InferenceEngine, AutoCloseable {
                 Instant.ofEpochSecond(1_700_000_000),
                 TOKENIZER,
                 template,
-                tools);
+                tools,
+                aliases);
         thread = Thread.ofPlatform().name("fake engine").daemon().start(this::run);
     }
 

@@ -2,12 +2,16 @@ package dev.starforge.serve;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.starforge.serve.engine.ToolFormat;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Base64;
+import java.util.List;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.condition.DisabledOnOs;
+import org.junit.jupiter.api.condition.OS;
 import org.junit.jupiter.api.io.TempDir;
 import tools.jackson.databind.JsonNode;
 
@@ -104,6 +108,51 @@ final class ModelsTest {
             assertThat(without.post("/v1/load_lora_adapter", "{'lora_name':'x','lora_path':'/'}")
                             .status())
                     .isEqualTo(403);
+        }
+    }
+
+    /** A link to a file outside the root would be read, and a pipe would block the engine. */
+    @Test
+    @DisabledOnOs(OS.WINDOWS)
+    void filesOfAdaptersAreRegularAndBelowTheRoot() throws Exception {
+        try (Fixture fixture = fixture()) {
+            Path root = folder.resolve("adapters");
+            Path linked = Files.createDirectories(root.resolve("linked"));
+            Files.createFile(linked.resolve("adapter_config.json"));
+            Files.createSymbolicLink(
+                    linked.resolve("adapter_model.safetensors"), folder.resolve("outside/adapter_config.json"));
+            Path inner = Files.createDirectories(root.resolve("inner"));
+            Files.createSymbolicLink(inner.resolve("adapter_config.json"), root.resolve("sql/adapter_config.json"));
+            Path pipe = Files.createDirectories(root.resolve("pipe"));
+            Files.createFile(pipe.resolve("adapter_config.json"));
+            new ProcessBuilder("mkfifo", pipe.resolve("adapter_model.safetensors").toString())
+                    .start()
+                    .waitFor();
+            assertThat(pipe.resolve("adapter_model.safetensors")).exists();
+            for (String name : List.of("linked", "pipe", "inner")) {
+                Fixture.Reply reply =
+                        fixture.post("/v1/load_lora_adapter", "{'lora_name':'x','lora_path':'" + name + "'}");
+                assertThat(reply.status()).as(name).isEqualTo(name.equals("inner") ? 200 : 403);
+                assertThat(reply.response().body()).doesNotContain(folder.toString());
+            }
+        }
+    }
+
+    @Test
+    void aModelAnswersToItsAliases() throws Exception {
+        FakeEngine engine = new FakeEngine("fake", true, ToolFormat.NONE, List.of("nano", "nano.gguf"));
+        try (Fixture fixture = new Fixture(engine, options -> options)) {
+            for (String name : List.of("fake", "nano", "nano.gguf", "")) {
+                Fixture.Reply reply = fixture.post("/v1/completions", "{'prompt':'x','model':'" + name + "'}");
+                assertThat(reply.status()).as(name).isEqualTo(200);
+            }
+            assertThat(fixture.post("/v1/completions", "{'prompt':'x','model':'nan'}").status())
+                    .isEqualTo(404);
+            assertThat(fixture.get("/v1/models/nano").json().get("id").stringValue())
+                    .isEqualTo("fake");
+            JsonNode listed = fixture.get("/v1/models").json().get("data");
+            assertThat(listed).hasSize(1);
+            assertThat(listed.at("/0/aliases").toString()).isEqualTo("[\"nano\",\"nano.gguf\"]");
         }
     }
 

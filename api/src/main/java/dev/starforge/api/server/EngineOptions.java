@@ -2,6 +2,7 @@ package dev.starforge.api.server;
 
 import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.device.Fallback;
+import dev.starforge.train.text.ChatTemplates;
 import java.nio.file.Path;
 import java.util.LinkedHashMap;
 import java.util.Map;
@@ -17,7 +18,7 @@ import java.util.Optional;
  * @param adapters LoRA adapters that requests can select by name
  * @param maxAdapters maximum number of loaded adapters
  * @param maxLoraRank maximum rank of an adapter
- * @param chatTemplate source of a Jinja chat template; empty for the template of the model
+ * @param chatTemplate a Jinja chat template; empty for the template of the model
  */
 public record EngineOptions(
         Precision precision,
@@ -29,7 +30,7 @@ public record EngineOptions(
         Map<String, Path> adapters,
         int maxAdapters,
         int maxLoraRank,
-        Optional<String> chatTemplate) {
+        Optional<ChatTemplates.Source> chatTemplate) {
     private static final int LARGEST_BATCH = 64;
 
     /** Checks the values that do not depend on a model. */

@@ -3,6 +3,7 @@ package dev.starforge.api.server;
 import dev.starforge.serve.Callback;
 import dev.starforge.serve.Worker;
 import dev.starforge.serve.WorkerOptions;
+import dev.starforge.serve.engine.EngineException;
 import dev.starforge.serve.log.EventLog;
 import dev.starforge.serve.scheduler.Scheduler;
 import dev.starforge.tensor.device.DeviceException;
@@ -47,12 +48,13 @@ public final class ModelServer implements AutoCloseable {
         Worker worker = Worker.start(options, log, Clock.systemUTC(), new SecureRandom());
         try {
             Scheduler scheduler = Scheduler.start(
-                    () -> new ServedModelLoader(model, options.model(), engine).load(device.get(), worker::progress),
+                    () -> new ServedModelLoader(model, options.model(), options.aliases(), engine)
+                            .load(device.get(), worker::progress),
                     engine.maxQueue(),
                     System::nanoTime,
                     Clock.systemUTC());
             try {
-                engine.adapters().forEach(scheduler::loadAdapter);
+                engine.adapters().forEach((name, folder) -> loadAdapter(scheduler, name, folder));
                 warmUp(scheduler);
                 worker.open(scheduler);
                 return new ModelServer(options, worker, scheduler);
@@ -63,6 +65,15 @@ public final class ModelServer implements AutoCloseable {
         } catch (Exception | Error failure) {
             worker.close();
             throw failure;
+        }
+    }
+
+    /** The message for a client has no path, unlike this one. */
+    private static void loadAdapter(Scheduler scheduler, String name, Path folder) {
+        try {
+            scheduler.loadAdapter(name, folder);
+        } catch (EngineException e) {
+            throw new EngineException(e.kind(), "adapter " + name + "=" + folder + ": " + e.text());
         }
     }
 

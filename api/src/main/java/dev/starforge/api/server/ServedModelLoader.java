@@ -12,7 +12,6 @@ import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.MemoryException;
-import dev.starforge.text.template.ChatTemplate;
 import dev.starforge.text.tokenizer.Tokenizer;
 import dev.starforge.train.plan.MachineFacts;
 import dev.starforge.train.text.ChatTemplates;
@@ -21,6 +20,7 @@ import dev.starforge.train.tune.TunedModel;
 import java.time.Clock;
 import java.time.Instant;
 import java.util.Comparator;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.TreeMap;
@@ -32,11 +32,14 @@ final class ServedModelLoader {
 
     private final TunedModel tuned;
     private final String id;
+    private final List<String> aliases;
     private final EngineOptions options;
 
-    ServedModelLoader(TunedModel tuned, String id, EngineOptions options) {
+    /** @param aliases further names that requests can use for the model */
+    ServedModelLoader(TunedModel tuned, String id, List<String> aliases, EngineOptions options) {
         this.tuned = tuned;
         this.id = id;
+        this.aliases = aliases;
         this.options = options;
     }
 
@@ -54,7 +57,8 @@ final class ServedModelLoader {
             int context = context(model);
             int blocks = blocks(model, precision, context, opened);
             Tokenizer tokenizer = Tokenizers.require(tuned.model(), "serving text");
-            Optional<String> template = options.chatTemplate().or(() -> ChatTemplates.source(tuned.model()));
+            Optional<ChatTemplates.Source> template =
+                    options.chatTemplate().or(() -> ChatTemplates.find(tuned.model()));
             ModelCard card = new ModelCard(
                     id,
                     files.architecture(),
@@ -64,12 +68,9 @@ final class ServedModelLoader {
                     device.name(),
                     Instant.now(),
                     tokenizer,
-                    template.map(source -> ChatTemplate.parse(
-                            tuned.model(),
-                            source,
-                            ChatTemplates.tokens(tuned.model(), tokenizer),
-                            Clock.systemDefaultZone())),
-                    template.map(ToolFormat::of).orElse(ToolFormat.NONE));
+                    template.map(source -> source.parse(tuned.model(), tokenizer, Clock.systemDefaultZone())),
+                    template.map(source -> ToolFormat.of(source.text())).orElse(ToolFormat.NONE),
+                    aliases);
             Engine engine = new Engine(model, device, precision, options.fallback(), blocks, options.maxBatch());
             return new ServedModel(
                     card, engine, table, files.eosTokenIds(), blocks, options.maxBatch(), weights.usedBytes(), () -> {

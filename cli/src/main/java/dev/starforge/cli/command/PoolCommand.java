@@ -2,7 +2,9 @@ package dev.starforge.cli.command;
 
 import dev.starforge.cli.options.ApiKeys;
 import dev.starforge.cli.process.ExitCode;
+import dev.starforge.cli.process.FatalErrors;
 import dev.starforge.cli.process.LauncherCommand;
+import dev.starforge.serve.http.ListenException;
 import dev.starforge.serve.log.EventLog;
 import dev.starforge.serve.log.EventLog.LogFormat;
 import dev.starforge.serve.log.EventLog.LogLevel;
@@ -87,6 +89,7 @@ final class PoolCommand implements Callable<Integer> {
                 Clock.systemUTC(),
                 keys.all(),
                 Map.of("pool_id", config.id()));
+        FatalErrors.install(err);
         try (Pool pool = Pool.start(config, LauncherCommand.command(), keys, log)) {
             Thread hook = Thread.ofPlatform().unstarted(() -> {
                 pool.drain();
@@ -99,6 +102,9 @@ final class PoolCommand implements Callable<Integer> {
             out.flush();
             pool.await();
             return ExitCode.DONE;
+        } catch (ListenException failed) {
+            throw new IOException(
+                    failed.getMessage() + (failed.isPortInUse() ? "; choose another with --listen HOST:PORT" : ""), failed);
         } catch (IllegalArgumentException unusable) { // a reachable address without API keys
             throw new ParameterException(spec.commandLine(), String.valueOf(unusable.getMessage()), unusable);
         }

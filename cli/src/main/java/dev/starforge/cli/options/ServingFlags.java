@@ -8,6 +8,7 @@ import dev.starforge.serve.log.EventLog.LogLevel;
 import dev.starforge.tensor.device.Backend;
 import dev.starforge.text.ErrorMessage;
 import dev.starforge.train.plan.MachineFacts;
+import dev.starforge.train.text.ChatTemplates;
 import dev.starforge.train.tune.TunedModel;
 import java.io.IOException;
 import java.net.InetAddress;
@@ -20,6 +21,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.stream.Stream;
 import picocli.CommandLine;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
@@ -60,7 +62,8 @@ public final class ServingFlags {
     @Option(
             names = "--served-model-name",
             paramLabel = "NAME",
-            description = "Model name in the API. Default: the name of the file or folder.")
+            description = "Model name in the API. Default: the name of the file or folder; requests can then also use MODEL"
+                    + " as it is given here.")
     private String servedName;
 
     @Option(
@@ -136,6 +139,28 @@ public final class ServingFlags {
     private Path chatTemplate;
 
     @Option(
+            names = "--special-tokens-in-content",
+            description = "Encode special tokens in chat messages, such as <|im_end|>, as special tokens: text in a message"
+                    + " can then end its turn and forge another. Default: they are ordinary text.")
+    private boolean specialTokensInContent;
+
+    @Option(
+            names = "--max-connections",
+            defaultValue = "1024",
+            paramLabel = "N",
+            description = "Maximum number of open connections; further ones close the oldest that serves no request."
+                    + " Default: 1024.")
+    private int maxConnections;
+
+    @Option(
+            names = "--max-connections-per-address",
+            defaultValue = "256",
+            paramLabel = "N",
+            description = "Maximum number of open connections of one client address. Loopback addresses have no such limit,"
+                    + " since proxies use them. Default: 256.")
+    private int maxConnectionsPerAddress;
+
+    @Option(
             names = "--log-level",
             defaultValue = "info",
             paramLabel = "LEVEL",
@@ -149,18 +174,37 @@ public final class ServingFlags {
         return verbose ? LogLevel.DEBUG : level;
     }
 
-    /** The name of the model in the API. */
-    public String name(TunedModel tuned) {
-        String name = servedName != null
-                ? servedName
-                : ModelServer.nameOf(tuned.adapter().orElse(tuned.model()));
-        if (name.isBlank() || name.length() > 128) {
-            throw wrong("--served-model-name: expected 1 to 128 characters, got " + name.length());
+    /**
+     * The names of a model in the API.
+     *
+     * @param id the name in responses
+     * @param aliases further names that requests can use
+     */
+    public record ModelNames(String id, List<String> aliases) {}
+
+    /**
+     * Returns --served-model-name; otherwise the name of the model's file or folder, or the name under which it was found. Requests can
+     * then also use the MODEL argument as it was given, and the file name with its extension.
+     *
+     * @param given the MODEL argument
+     */
+    public ModelNames names(String given, TunedModel tuned) {
+        Path file = tuned.adapter().orElse(tuned.model());
+        boolean isPath = Files.exists(Path.of(given));
+        String found = ModelServer.nameOf(isPath ? file : Path.of(given));
+        String id = servedName != null ? servedName : found;
+        if (id.isBlank() || id.length() > 128) {
+            throw wrong("--served-model-name: expected 1 to 128 characters, got " + id.length());
         }
-        if (adapters.containsKey(name)) {
-            throw wrong("--adapter: " + name + " is the name of the model; choose another name for the adapter");
+        if (adapters.containsKey(id)) {
+            throw wrong("--adapter: " + id + " is the name of the model; choose another name for the adapter");
         }
-        return name;
+        List<String> aliases = Stream.of(given, ModelServer.nameOf(file), String.valueOf(file.getFileName()))
+                .filter(name -> servedName == null && !Path.of(name).isAbsolute())
+                .filter(name -> !name.equals(id) && !adapters.containsKey(name))
+                .distinct()
+                .toList();
+        return new ModelNames(id, aliases);
     }
 
     /** The API keys of --api-key-file. */
@@ -169,17 +213,25 @@ public final class ServingFlags {
     }
 
     /** Options of the HTTP server. */
-    public WorkerOptions worker(String workerId, String model, int port) {
+    public WorkerOptions worker(String workerId, ModelNames model, int port) {
         if (port < 0 || port > 65_535) {
             throw wrong("--port: expected 0 to 65535, got " + port);
         }
         if (timeout < 1) {
             throw wrong("--inference-timeout: expected at least 1, got " + timeout);
         }
-        WorkerOptions options = WorkerOptions.local(workerId, model, port)
+        if (maxConnections < 1 || maxConnectionsPerAddress < 1) {
+            throw wrong("--max-connections, --max-connections-per-address: expected at least 1, got " + maxConnections
+                    + " and " + maxConnectionsPerAddress);
+        }
+        WorkerOptions local = WorkerOptions.local(workerId, model.id(), port);
+        WorkerOptions options = local.withAliases(model.aliases())
                 .withAddress(new InetSocketAddress(address(), port))
                 .withKeys(apiKeys())
-                .withTimes(Duration.ofSeconds(timeout), Duration.ofSeconds(30));
+                .withLimits(
+                        local.limits().withConnections(maxConnections, maxConnectionsPerAddress), local.requests())
+                .withTimes(Duration.ofSeconds(timeout), Duration.ofSeconds(30))
+                .withSpecialTokensInContent(specialTokensInContent);
         return adapterRoot == null ? options : options.withAdapterRoot(adapterRoot);
     }
 
@@ -232,9 +284,9 @@ public final class ServingFlags {
         }
     }
 
-    private String template(Path file) {
+    private ChatTemplates.Source template(Path file) {
         try {
-            return Files.readString(file);
+            return new ChatTemplates.Source(file, Files.readString(file));
         } catch (IOException e) {
             throw wrong("--chat-template: " + file + " cannot be read: " + ErrorMessage.of(e));
         }

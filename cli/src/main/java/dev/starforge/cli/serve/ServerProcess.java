@@ -5,15 +5,18 @@ import dev.starforge.api.server.InvalidOptionException;
 import dev.starforge.api.server.ModelServer;
 import dev.starforge.cli.options.ServingFlags;
 import dev.starforge.cli.process.ExitCode;
+import dev.starforge.cli.process.FatalErrors;
 import dev.starforge.model.ModelException;
 import dev.starforge.serve.WorkerOptions;
 import dev.starforge.serve.engine.EngineException;
+import dev.starforge.serve.http.ListenException;
 import dev.starforge.serve.log.EventLog;
 import dev.starforge.serve.log.EventLog.LogFormat;
 import dev.starforge.serve.log.EventLog.LogLevel;
 import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.device.MemoryException;
 import dev.starforge.text.ErrorMessage;
+import dev.starforge.text.FileException;
 import dev.starforge.text.TokenizerException;
 import dev.starforge.train.TrainException;
 import dev.starforge.train.tune.TunedModel;
@@ -31,7 +34,7 @@ import java.util.Optional;
 public final class ServerProcess {
     public static final int MODEL_REFUSED = 3;
     static final int DEVICE_LOST = 4;
-    static final int OUT_OF_MEMORY = 5;
+    static final int OUT_OF_MEMORY = FatalErrors.OUT_OF_MEMORY;
     public static final int CALLBACK_FAILED = 6;
 
     private final String workerId;
@@ -54,11 +57,16 @@ public final class ServerProcess {
                 Map.of("worker_id", workerId));
     }
 
-    /** Serves a model until shutdown or failure, and returns the exit code. */
-    public int run(TunedModel tuned, int port, Optional<URI> callback) {
+    /**
+     * Serves a model until shutdown or failure, and returns the exit code.
+     *
+     * @param given the model as named on the command line
+     */
+    public int run(String given, TunedModel tuned, int port, Optional<URI> callback) {
         flags.selectDevice();
         callback.ifPresent(this::checkCallback);
-        WorkerOptions options = flags.worker(workerId, flags.name(tuned), port);
+        WorkerOptions options = flags.worker(workerId, flags.names(given, tuned), port);
+        FatalErrors.install(flags.commandLine().getErr());
         try {
             EngineOptions engine = flags.engine();
             try (ModelServer server = ModelServer.start(tuned, options, engine, flags::open, log)) {
@@ -70,16 +78,20 @@ public final class ServerProcess {
             }
         } catch (InvalidOptionException invalid) {
             throw flags.wrong(invalid.flagMessage());
-        } catch (EngineException | ModelException | TokenizerException | TrainException refused) {
+        } catch (EngineException | FileException | ModelException | TokenizerException | TrainException refused) {
             return end(MODEL_REFUSED, refused);
         } catch (MemoryException full) {
+            return end(OUT_OF_MEMORY, full);
+        } catch (OutOfMemoryError full) {
             return end(OUT_OF_MEMORY, full);
         } catch (DeviceException lost) {
             return end(DEVICE_LOST, lost);
         } catch (CallbackFailed failed) {
             return end(CALLBACK_FAILED, failed);
-        } catch (IOException taken) {
-            return end(ExitCode.FAILED, taken);
+        } catch (ListenException failed) {
+            return end(ExitCode.FAILED, failed, failed.isPortInUse() ? "; choose another with --port" : "");
+        } catch (IOException failed) {
+            return end(ExitCode.FAILED, failed);
         } catch (IllegalArgumentException unusable) { // a reachable address without API keys
             throw flags.wrong(String.valueOf(unusable.getMessage()));
         } catch (InterruptedException interrupted) {
@@ -133,8 +145,12 @@ public final class ServerProcess {
         Runtime.getRuntime().addShutdownHook(hook);
         Optional<Throwable> failure = server.await();
         removeHook(hook);
-        return failure.map(why -> end(why instanceof MemoryException ? OUT_OF_MEMORY : DEVICE_LOST, why))
+        return failure.map(why -> end(isOutOfMemory(why) ? OUT_OF_MEMORY : DEVICE_LOST, why))
                 .orElse(ExitCode.DONE);
+    }
+
+    private static boolean isOutOfMemory(Throwable failure) {
+        return failure instanceof MemoryException || failure instanceof OutOfMemoryError;
     }
 
     private static void removeHook(Thread hook) {
@@ -146,9 +162,13 @@ public final class ServerProcess {
     }
 
     private int end(int code, Throwable why) {
+        return end(code, why, "");
+    }
+
+    private int end(int code, Throwable why, String hint) {
         log.line(LogLevel.ERROR, "worker", "end", workerId)
                 .with("error_kind", String.valueOf(code))
-                .log(ErrorMessage.of(why));
+                .log(ErrorMessage.of(why) + hint);
         return code;
     }
 }

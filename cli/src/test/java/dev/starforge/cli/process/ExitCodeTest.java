@@ -7,6 +7,8 @@ import dev.starforge.cli.serve.ServerProcess;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.StringWriter;
+import java.net.InetAddress;
+import java.net.ServerSocket;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
@@ -44,7 +46,7 @@ final class ExitCodeTest {
         }
     }
 
-    private void expect(int code, String... args) throws IOException {
+    private String expect(int code, String... args) throws IOException {
         List<String> before = before();
         StringWriter err = new StringWriter();
         int actual = RootCommand.commandLine()
@@ -54,6 +56,7 @@ final class ExitCodeTest {
         assertThat(actual).as(String.join(" ", args) + ": " + err).isEqualTo(code);
         assertThat(err.toString()).isNotBlank().doesNotContain("\tat ").doesNotContainPattern("[a-z]Exception\\b");
         assertThat(before()).as("what is left").isEqualTo(before);
+        return err.toString();
     }
 
     private String out(String name) {
@@ -190,6 +193,44 @@ final class ExitCodeTest {
                 "cpu",
                 "--callback-url",
                 "http://127.0.0.1:1/");
+    }
+
+    @Test
+    void aTemplateThatCannotBeParsedIsNotTriedAgain() throws IOException {
+        String template = "{% if messages %}no end";
+        Path alone = Files.writeString(folder.resolve("bad.jinja"), template);
+        String[] worker = {"worker", "--worker-id", "w", "--port", "0", "--device", "cpu", "--no-callback"};
+        assertThat(expect(
+                        ServerProcess.MODEL_REFUSED,
+                        with(worker, "--model", MODEL, "--chat-template", alone.toString())))
+                .contains("bad.jinja: chat template: line 1");
+        Path copy = Files.createDirectory(folder.resolve("copy"));
+        for (String name : List.of("config.json", "model.safetensors", "tokenizer.json")) {
+            Files.copy(Path.of(MODEL, name), copy.resolve(name));
+        }
+        Files.writeString(copy.resolve("chat_template.jinja"), template);
+        assertThat(expect(ServerProcess.MODEL_REFUSED, with(worker, "--model", copy.toString())))
+                .contains("chat_template.jinja: chat template: line 1");
+    }
+
+    @Test
+    void aPortInUseNamesTheOption() throws IOException {
+        try (ServerSocket taken = new ServerSocket(0, 1, InetAddress.getByName("127.0.0.1"))) {
+            String port = Integer.toString(taken.getLocalPort());
+            String[] worker = {"worker", "--worker-id", "w", "--model", MODEL, "--device", "cpu", "--no-callback"};
+            String inUse = "127.0.0.1:" + port + ": the port is in use; choose another with --";
+            assertThat(expect(ExitCode.FAILED, with(worker, "--port", port))).contains(inUse + "port");
+            assertThat(expect(ExitCode.FAILED, "serve", MODEL, "--device", "cpu", "--port", port))
+                    .contains(inUse + "port");
+            Files.createDirectories(folder.resolve("state"));
+            Path pool = Files.writeString(folder.resolve("pool.yaml"), "pool: {state: state}\n");
+            StringWriter err = new StringWriter();
+            int code = RootCommand.commandLine()
+                    .setErr(new PrintWriter(err))
+                    .execute("pool", "--config", pool.toString(), "--listen", "127.0.0.1:" + port);
+            assertThat(code).isEqualTo(ExitCode.FAILED);
+            assertThat(err.toString()).contains(inUse + "listen HOST:PORT");
+        }
     }
 
     private static String[] with(String[] args, String... more) {

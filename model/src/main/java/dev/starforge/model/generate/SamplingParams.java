@@ -18,7 +18,7 @@ import java.util.List;
  * @param typicalP keeps the tokens whose surprise is closest to the entropy, with this cumulative probability (Meister et
  *     al. 2023); 1 keeps all
  * @param repetitionPenalty divides positive and multiplies negative logits of tokens in the prompt or the generated text
- *     (Keskar et al. 2019); 1 has no effect
+ *     (Keskar et al. 2019); 1 has no effect; 0.01 to 100
  * @param presencePenalty subtracted from the logits of tokens that were generated
  * @param frequencyPenalty subtracted from the logits of generated tokens, once for each occurrence
  * @param seed of the random numbers; the same request with the same seed generates the same text
@@ -33,6 +33,11 @@ public record SamplingParams(
         double presencePenalty,
         double frequencyPenalty,
         long seed) {
+
+    /** Beyond these, a penalized logit could overflow float32. */
+    private static final double MIN_REPETITION_PENALTY = 0.01;
+
+    private static final double MAX_REPETITION_PENALTY = 100;
 
     /** Greedy decoding. */
     public static final SamplingParams GREEDY = new SamplingParams(0, 0, 1, 0, 1, 1, 0, 0, 0);
@@ -49,9 +54,9 @@ public record SamplingParams(
         require(wrong, typicalP > 0 && typicalP <= 1, "typical_p", "above 0 and at most 1", typicalP);
         require(
                 wrong,
-                repetitionPenalty > 0 && repetitionPenalty < Double.POSITIVE_INFINITY,
+                repetitionPenalty >= MIN_REPETITION_PENALTY && repetitionPenalty <= MAX_REPETITION_PENALTY,
                 "repetition_penalty",
-                "above 0",
+                MIN_REPETITION_PENALTY + " to " + MAX_REPETITION_PENALTY,
                 repetitionPenalty);
         require(wrong, Math.abs(presencePenalty) <= 2, "presence_penalty", "-2 to 2", presencePenalty);
         require(wrong, Math.abs(frequencyPenalty) <= 2, "frequency_penalty", "-2 to 2", frequencyPenalty);

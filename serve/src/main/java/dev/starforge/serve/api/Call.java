@@ -15,10 +15,12 @@ public final class Call {
     private final String pathParameter;
     private final String tenant;
     private final String correlation;
+    private final RequestMemory memory;
     private volatile int status;
 
-    Call(Exchange exchange, String pathParameter, String tenant, String correlation) {
+    Call(Exchange exchange, String pathParameter, String tenant, String correlation, RequestMemory memory) {
         this.exchange = exchange;
+        this.memory = memory;
         this.pathParameter = pathParameter;
         this.tenant = tenant;
         this.correlation = correlation;
@@ -35,6 +37,22 @@ public final class Call {
 
     public byte[] body() {
         return exchange.body();
+    }
+
+    /** Releases the memory that was reserved for parsing the body, which takes a multiple of its size. */
+    public void parsed() {
+        memory.close();
+    }
+
+    /** As {@link #parsed}, and gives up the body: the response may take minutes, and other requests need the memory. */
+    public void releaseBody() {
+        parsed();
+        exchange.releaseBody();
+    }
+
+    /** Reserves memory for a large response instead of the parsed body; waits for other requests. */
+    public void reserve(long bytes) throws InterruptedException {
+        memory.resize(bytes);
     }
 
     /** The part of the path that {@code {id}} matches. */
@@ -72,11 +90,21 @@ public final class Call {
         exchange.respond(code, type, body);
     }
 
+    /** A response that is written in parts. */
+    public JsonResponse json() {
+        return new JsonResponse(this);
+    }
+
+    /** Begins a streamed response with status 200. */
+    public ResponseStream stream(String type) throws IOException {
+        status = 200;
+        return exchange.stream(type);
+    }
+
     /** Begins a stream of server-sent events, for raw writes. */
     public ResponseStream eventStream() throws IOException {
-        status = 200;
         exchange.header("Cache-Control", "no-cache");
-        return exchange.stream("text/event-stream; charset=utf-8");
+        return stream("text/event-stream; charset=utf-8");
     }
 
     /** Begins a stream of server-sent events. */

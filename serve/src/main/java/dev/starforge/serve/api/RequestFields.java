@@ -54,6 +54,11 @@ public final class RequestFields {
         return !node.path(name).isMissingNode() && !node.path(name).isNull();
     }
 
+    /** Returns true if the field has been read. */
+    boolean isKnown(String name) {
+        return known.contains(name);
+    }
+
     /** The raw field; a missing node if it is absent. */
     public JsonNode node(String name) {
         return has(name) ? node.path(name) : node.path(name + "\0");

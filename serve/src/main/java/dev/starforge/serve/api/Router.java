@@ -1,5 +1,6 @@
 package dev.starforge.serve.api;
 
+import dev.starforge.serve.http.ByteBudget;
 import dev.starforge.serve.http.Exchange;
 import dev.starforge.serve.http.Handler;
 import dev.starforge.serve.http.HttpException;
@@ -23,6 +24,7 @@ public final class Router implements Handler {
     private final List<ApiRoute> routes;
     private final AccessControl access;
     private final Semaphore permits;
+    private final ByteBudget memory = new ByteBudget(Runtime.getRuntime().maxMemory() / 2);
     private final EventLog log;
     private final Supplier<String> ids;
     private final RejectionCounter rejections;
@@ -66,23 +68,33 @@ public final class Router implements Handler {
     }
 
     @Override
-    public Permit admit(RequestHead head) {
-        if (routes.stream().noneMatch(route -> route.auth() == Auth.PUBLIC && route.matches(head.path()))) {
+    public void admit(RequestHead head) {
+        if (!isPublic(head)) {
             access.check(head);
         }
         ApiRoute route = route(head);
         if (route.auth() == Auth.ADMIN) {
             access.checkAdmin(head);
         }
-        if (!route.execution().isLimited()) {
-            return () -> {};
+        if (route.execution().isLimited() && permits.availablePermits() == 0) {
+            throw tooManyRequests();
         }
-        if (!permits.tryAcquire()) {
-            rejections.rejected();
-            throw new HttpException(
-                    429, "too_many_requests", "too many concurrent requests", Map.of("Retry-After", "1"));
-        }
-        return permits::release;
+    }
+
+    private boolean isPublic(RequestHead head) {
+        return routes.stream().anyMatch(route -> route.auth() == Auth.PUBLIC && route.matches(head.path()));
+    }
+
+    /** Public routes respond from memory, so they cannot be what keeps the server busy. */
+    @Override
+    public boolean isEssential(RequestHead head) {
+        return isPublic(head);
+    }
+
+    private HttpException tooManyRequests() {
+        rejections.rejected();
+        return new HttpException(
+                429, "too_many_requests", "too many concurrent requests", Map.of("Retry-After", "1"));
     }
 
     private ApiRoute route(RequestHead head) {
@@ -102,22 +114,47 @@ public final class Router implements Handler {
     public void handle(Exchange exchange) throws IOException {
         RequestHead head = exchange.head();
         ApiRoute route = route(head);
-        Call call = new Call(exchange, route.rest(head.path()), access.tenant(head), correlation(head));
-        exchange.header(Call.CORRELATION, call.correlation());
         long begin = System.nanoTime();
-        try {
-            if (route.execution().needsPlatformThread()) {
-                onPlatformThread(() -> answer(route, exchange, call));
-            } else {
-                answer(route, exchange, call);
+        try (RequestMemory reserved = new RequestMemory(memory)) {
+            Call call = new Call(exchange, route.rest(head.path()), access.tenant(head), correlation(head), reserved);
+            exchange.header(Call.CORRELATION, call.correlation());
+            try {
+                reserved.resize(route.execution().heapBytes(exchange.body().length));
+                withPermit(route, () -> run(route, exchange, call));
+            } finally {
+                LogLevel level = route.execution() == Execution.INLINE ? LogLevel.DEBUG : LogLevel.INFO;
+                log.line(level, "http", "answered", head.method() + " " + route.path())
+                        .with("correlation_id", call.correlation())
+                        .with("status", call.status())
+                        .with("duration_ms", (System.nanoTime() - begin) / 1_000_000)
+                        .log(head.method() + " " + route.path() + ": status " + call.status());
             }
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    /** The permit is taken when the whole request has arrived: one that is still arriving does not keep others out. */
+    private void withPermit(ApiRoute route, RouteTask work) throws IOException {
+        if (!route.execution().isLimited()) {
+            work.run();
+            return;
+        }
+        if (!permits.tryAcquire()) {
+            throw tooManyRequests();
+        }
+        try {
+            work.run();
         } finally {
-            LogLevel level = route.execution() == Execution.INLINE ? LogLevel.DEBUG : LogLevel.INFO;
-            log.line(level, "http", "answered", head.method() + " " + route.path())
-                    .with("correlation_id", call.correlation())
-                    .with("status", call.status())
-                    .with("duration_ms", (System.nanoTime() - begin) / 1_000_000)
-                    .log(head.method() + " " + route.path() + ": status " + call.status());
+            permits.release();
+        }
+    }
+
+    private void run(ApiRoute route, Exchange exchange, Call call) throws IOException {
+        if (route.execution().needsPlatformThread()) {
+            onPlatformThread(() -> answer(route, exchange, call));
+        } else {
+            answer(route, exchange, call);
         }
     }
 

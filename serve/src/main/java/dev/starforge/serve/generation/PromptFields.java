@@ -4,6 +4,7 @@ import dev.starforge.serve.api.RequestFields;
 import dev.starforge.text.tokenizer.Tokenizer;
 import java.util.List;
 import java.util.Optional;
+import java.util.function.Function;
 import java.util.stream.Stream;
 import tools.jackson.databind.JsonNode;
 
@@ -12,15 +13,17 @@ public final class PromptFields {
     private PromptFields() {}
 
     /**
-     * Reads and tokenizes the prompts of a field, with the special tokens that the tokenizer adds; empty if the field is invalid.
+     * Reads and tokenizes the prompts of a field; empty if the field is invalid. As in llama-server and vLLM, {@code add_special} adds the
+     * special tokens of the tokenizer, and {@code parse_special} encodes special tokens in the text as such; both are on by default.
      *
      * @param max maximum number of prompts
      */
     public static List<int[]> read(RequestFields fields, String name, Tokenizer tokenizer, int vocabulary, int max) {
+        Function<String, int[]> encode = encoder(fields, tokenizer);
         JsonNode value = fields.node(name);
         Stream<JsonNode> items = value.isArray() && !isIds(value) ? value.valueStream() : Stream.of(value);
         List<Optional<int[]>> prompts = items.limit(max + 1L)
-                .map(item -> one(item, tokenizer, vocabulary))
+                .map(item -> one(item, encode, vocabulary))
                 .toList();
         boolean valid = !prompts.isEmpty()
                 && prompts.size() <= max
@@ -35,13 +38,20 @@ public final class PromptFields {
         return prompts.stream().flatMap(Optional::stream).toList();
     }
 
+    /** Reads the fields that say how text is encoded. */
+    public static Function<String, int[]> encoder(RequestFields fields, Tokenizer tokenizer) {
+        boolean add = fields.flag("add_special", fields.flag("add_special_tokens", true));
+        boolean parse = fields.flag("parse_special", true);
+        return text -> parse ? tokenizer.encode(text, add) : tokenizer.encodeAsText(text, add);
+    }
+
     private static boolean isIds(JsonNode value) {
         return !value.isEmpty() && value.get(0).isNumber();
     }
 
-    private static Optional<int[]> one(JsonNode item, Tokenizer tokenizer, int vocabulary) {
+    private static Optional<int[]> one(JsonNode item, Function<String, int[]> encode, int vocabulary) {
         if (item.isString() && !item.stringValue().isEmpty()) {
-            return Optional.of(tokenizer.encode(item.stringValue(), true));
+            return Optional.of(encode.apply(item.stringValue()));
         }
         return item.isArray() ? ids(item, vocabulary) : Optional.empty();
     }

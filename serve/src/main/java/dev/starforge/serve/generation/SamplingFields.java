@@ -11,8 +11,11 @@ import java.util.function.Supplier;
 
 /** Reads sampling parameters and stop strings; {@link SamplingParams} and {@link StopStrings} check their ranges. */
 public final class SamplingFields {
+    private static final String REPETITION_PENALTY = "repetition_penalty";
+
     private final RequestFields fields;
     private SamplingParams sampling;
+    private String repetitionName = REPETITION_PENALTY;
 
     /** @param defaults of absent fields */
     public SamplingFields(RequestFields fields, SamplingParams defaults) {
@@ -22,6 +25,7 @@ public final class SamplingFields {
 
     /** Reads temperature, top_p, top_k, min_p, seed, and the repetition penalty under the API's name for it. */
     public SamplingFields common(String repetitionPenalty, LongSupplier seeds) {
+        repetitionName = repetitionPenalty;
         double temperature = fields.number("temperature", sampling.temperature());
         double topP = fields.number("top_p", sampling.topP());
         // vLLM and llama.cpp use -1 for no limit
@@ -61,7 +65,7 @@ public final class SamplingFields {
             StopStrings _ = new StopStrings(stops);
             return stops;
         } catch (GenerationException e) {
-            fields.add(violations(e));
+            fields.add(violations(e, REPETITION_PENALTY));
             return List.of();
         }
     }
@@ -70,14 +74,16 @@ public final class SamplingFields {
         try {
             sampling = params.get();
         } catch (GenerationException e) {
-            fields.add(violations(e));
+            fields.add(violations(e, repetitionName));
         }
         return this;
     }
 
-    private static List<FieldViolation> violations(GenerationException e) {
+    private static List<FieldViolation> violations(GenerationException e, String repetitionName) {
         return e.violations().stream()
-                .map(each -> new FieldViolation(each.field(), each.constraint() + ", got " + each.value()))
+                .map(each -> new FieldViolation(
+                        each.field().equals(REPETITION_PENALTY) ? repetitionName : each.field(),
+                        each.constraint() + ", got " + each.value()))
                 .toList();
     }
 }

@@ -1,24 +1,32 @@
 package dev.starforge.serve.http;
 
-import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
+import java.util.Map;
 
-/** Reads the body of a request, with Content-Length or chunked, up to the limit. */
-final class BodyReader {
+/**
+ * Reads the body of a request, with Content-Length or chunked, up to the limit. Memory is reserved from the budget of the server as bytes
+ * arrive, not by the declared length, and is released by {@link #close}.
+ */
+final class BodyReader implements AutoCloseable {
     private static final byte[] LINE = {'\r', '\n'};
     private static final int MAX_LINE = 256;
     private static final int MAX_TRAILERS = 32;
-    private static final int INITIAL_BUFFER = 64 << 10;
+    private static final int INITIAL_BUFFER = 16 << 10;
 
     private final ConnectionReader reader;
     private final int limit;
+    private final ByteBudget budget;
     private final long deadline;
+    private byte[] bytes = {};
+    private int length;
+    private long reserved;
 
-    BodyReader(ConnectionReader inbox, int limit, long deadline) {
-        this.reader = inbox;
+    BodyReader(ConnectionReader reader, int limit, ByteBudget budget, long deadline) {
+        this.reader = reader;
         this.limit = limit;
+        this.budget = budget;
         this.deadline = deadline;
     }
 
@@ -30,47 +38,65 @@ final class BodyReader {
     }
 
     byte[] read(RequestHead head) throws IOException {
-        return head.isChunked() ? chunks() : whole((int) head.length());
+        if (head.isChunked()) {
+            for (int size = size(); size > 0; size = size()) {
+                if (size > limit - length) {
+                    throw tooLarge(limit);
+                }
+                append(size, limit);
+                if (!line().isEmpty()) {
+                    throw RequestHead.malformed("a chunk is longer than its size");
+                }
+            }
+            trailers();
+        } else {
+            append((int) head.length(), (int) head.length());
+        }
+        resize(length);
+        return bytes;
     }
 
-    /** Allocates memory as bytes arrive, not by the declared length. */
-    private byte[] whole(int length) throws IOException {
-        byte[] body = new byte[Math.min(length, INITIAL_BUFFER)];
-        int done = 0;
-        while (done < length) {
-            if (done == body.length) {
-                body = Arrays.copyOf(body, Math.min(length, 2 * done));
+    private void append(int count, int max) throws IOException {
+        int end = length + count;
+        while (length < end) {
+            if (length == bytes.length) {
+                resize(Math.min(max, Math.max(INITIAL_BUFFER, 2 * length)));
             }
-            reader.read(body, done, body.length - done, deadline);
-            done = body.length;
+            int part = Math.min(end, bytes.length) - length;
+            reader.read(bytes, length, part, deadline);
+            length += part;
         }
-        return body;
     }
 
-    private byte[] chunks() throws IOException {
-        ByteArrayOutputStream body = new ByteArrayOutputStream();
-        for (int size = size(); size > 0; size = size()) {
-            if (size > limit - body.size()) {
-                throw tooLarge(limit);
-            }
-            byte[] chunk = new byte[size];
-            reader.read(chunk, 0, size, deadline);
-            body.write(chunk);
-            if (line().length != 0) {
-                throw RequestHead.malformed("a chunk is longer than its size");
-            }
+    private void resize(int size) {
+        if (size == bytes.length) {
+            return;
         }
-        for (int i = 0; line().length > 0; i++) {
-            if (i == MAX_TRAILERS) {
+        if (!budget.tryReserve(size)) {
+            throw new HttpException(
+                    503,
+                    "overloaded",
+                    "request bodies take all of the " + budget.total() + " bytes that the server has for them",
+                    Map.of("Retry-After", "1"));
+        }
+        bytes = Arrays.copyOf(bytes, size);
+        budget.release(reserved);
+        reserved = size;
+    }
+
+    private void trailers() throws IOException {
+        int count = 0;
+        for (String line = line(); !line.isEmpty(); line = line()) {
+            RequestHead.checkField(line);
+            if (++count > MAX_TRAILERS) {
                 throw RequestHead.malformed("more than " + MAX_TRAILERS + " trailers");
             }
         }
-        return body.toByteArray();
     }
 
     /** The size of a chunk, in hex; chunk extensions are ignored. */
     private int size() throws IOException {
-        String line = new String(line(), StandardCharsets.ISO_8859_1);
+        String line = line();
         int end = line.indexOf(';');
         String digits = (end < 0 ? line : line.substring(0, end)).strip();
         boolean plain = digits.chars().allMatch(c -> Character.digit(c, 16) >= 0 && c < 128);
@@ -83,11 +109,20 @@ final class BodyReader {
         return Integer.parseInt(digits, 16);
     }
 
-    private byte[] line() throws IOException {
-        return reader.readUntil(LINE, MAX_LINE, deadline, RequestHead.malformed("a line of a chunk is too long"));
+    private String line() throws IOException {
+        byte[] line = reader.readUntil(LINE, MAX_LINE, deadline, RequestHead.malformed("a line of a chunk is too long"));
+        return RequestHead.checkLine(new String(line, StandardCharsets.ISO_8859_1));
     }
 
     private static HttpException tooLarge(int limit) {
         return new HttpException(413, "body_too_large", "the body is larger than " + limit + " bytes");
+    }
+
+    /** Gives up the body, and its memory; idempotent. */
+    @Override
+    public void close() {
+        bytes = new byte[0];
+        budget.release(reserved);
+        reserved = 0;
     }
 }

@@ -1,6 +1,8 @@
 package dev.starforge.serve.http;
 
+import java.io.EOFException;
 import java.io.IOException;
+import java.net.InetAddress;
 import java.net.Socket;
 import java.net.StandardSocketOptions;
 import java.nio.charset.StandardCharsets;
@@ -16,20 +18,25 @@ final class Connection {
     private final Socket socket;
     private final Handler handler;
     private final HttpLimits limits;
+    private final ByteBudget buffers;
     private final ConnectionReader reader;
     private final ResponseWriter writer;
+    private volatile boolean essentialOnly;
     private volatile boolean busy;
     private volatile boolean draining;
     private volatile long idleSince = System.nanoTime();
+    private boolean serving; // guarded by this
+    private boolean evicted; // guarded by this
 
     /** Takes over the socket, and closes it if this fails. */
-    Connection(Socket socket, Handler handler, HttpLimits limits, Clock clock) throws IOException {
+    Connection(Socket socket, Handler handler, HttpLimits limits, ByteBudget buffers, Clock clock) throws IOException {
         this.socket = socket;
         this.handler = handler;
         this.limits = limits;
+        this.buffers = buffers;
         try {
             socket.setOption(StandardSocketOptions.TCP_NODELAY, true);
-            reader = new ConnectionReader(socket.getInputStream());
+            reader = new ConnectionReader(socket.getInputStream(), buffers);
             writer = new ResponseWriter(socket.getOutputStream(), clock, reader::clearOnEnd);
         } catch (IOException e) {
             socket.close();
@@ -50,14 +57,49 @@ final class Connection {
         } finally {
             close();
             readerThread.interrupt();
+            reader.close();
         }
     }
 
-    /** Returns true if no request is being served. */
-    boolean isIdle() {
-        return !busy;
+    InetAddress address() {
+        return socket.getInetAddress();
     }
 
+    /** Serves one request, which must be an essential one, and closes. */
+    void serveEssentialOnly() {
+        essentialOnly = true;
+    }
+
+    boolean isEssentialOnly() {
+        return essentialOnly;
+    }
+
+    /** Returns true if no complete request is being served: the connection is idle, or a request is still arriving. */
+    synchronized boolean isEvictable() {
+        return !serving;
+    }
+
+    /** Closes the connection unless a request is being served. */
+    synchronized boolean evict() {
+        evicted = !serving;
+        if (evicted) {
+            close();
+        }
+        return evicted;
+    }
+
+    private synchronized void beginServing() throws IOException {
+        if (evicted) {
+            throw new EOFException("the connection was closed to make room for another");
+        }
+        serving = true;
+    }
+
+    private synchronized void endServing() {
+        serving = false;
+    }
+
+    /** Start of the connection, or the end of its last request. */
     long idleSince() {
         return idleSince;
     }
@@ -130,17 +172,30 @@ final class Connection {
     }
 
     private boolean answer(RequestHead head) throws IOException {
-        try (Handler.Permit _ = handler.admit(head)) {
-            BodyReader.check(head, limits.body());
-            if (head.headers().containsKey("expect")) {
-                if (!head.lists("expect", "100-continue")) {
-                    throw new HttpException(417, "expectation_failed", "expected no Expect but 100-continue");
-                }
-                writer.interim();
+        if (essentialOnly) {
+            writer.closeAfter();
+            if (!handler.isEssential(head)) {
+                throw HttpServer.full(limits);
             }
-            long deadline = System.nanoTime() + limits.bodyTime().toNanos();
-            byte[] body = new BodyReader(reader, limits.body(), deadline).read(head);
-            return handle(new Exchange(head, body, writer));
+        }
+        handler.admit(head);
+        BodyReader.check(head, limits.body());
+        if (head.isForReading() && (head.isChunked() || head.length() > 0)) {
+            throw new HttpException(400, "unexpected_body", "expected no body with " + head.method());
+        }
+        if (head.headers().containsKey("expect")) {
+            if (!head.lists("expect", "100-continue")) {
+                throw new HttpException(417, "expectation_failed", "expected no Expect but 100-continue");
+            }
+            writer.interim();
+        }
+        long deadline = System.nanoTime() + limits.bodyTime().toNanos();
+        try (BodyReader body = new BodyReader(reader, limits.body(), buffers, deadline)) {
+            Exchange exchange = new Exchange(head, body.read(head), writer, body::close);
+            beginServing();
+            return handle(exchange);
+        } finally {
+            endServing();
         }
     }
 

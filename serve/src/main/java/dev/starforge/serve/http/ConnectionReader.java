@@ -20,18 +20,27 @@ final class ConnectionReader {
 
     private static final int READ_SIZE = 4 << 10;
 
+    /** What a connection may buffer outside the budget, so that an exhausted budget delays it but does not block it. */
+    private static final int FREE = 2 * READ_SIZE;
+
+    private static final long BUDGET_RETRY_NANOS = 50_000_000;
+
     private final InputStream in;
+    private final ByteBudget budget;
     private final ReentrantLock lock = new ReentrantLock();
     private final Condition filled = lock.newCondition();
     private final Condition drained = lock.newCondition();
     private byte[] bytes = new byte[0];
     private int from;
     private int to;
+    private int reserved;
     private boolean ended;
     private @Nullable Runnable onEnd;
 
-    ConnectionReader(InputStream in) {
+    /** @param budget for what is buffered beyond the first {@link #FREE} bytes */
+    ConnectionReader(InputStream in, ByteBudget budget) {
         this.in = in;
+        this.budget = budget;
     }
 
     /** Reads until the connection ends; runs on the reader thread. */
@@ -64,21 +73,11 @@ final class ConnectionReader {
     private boolean append(byte[] chunk, int count) throws InterruptedException {
         lock.lock();
         try {
-            while (to - from + count > CAPACITY) {
-                if (onEnd != null) {
+            while (!hasRoom(count)) {
+                if (ended || onEnd != null) {
                     return false;
                 }
-                drained.await();
-            }
-            if (to + count > bytes.length) {
-                int length = to - from;
-                byte[] larger = length + count > bytes.length
-                        ? new byte[Math.max(length + count, Math.min(2 * bytes.length, CAPACITY))]
-                        : bytes;
-                System.arraycopy(bytes, from, larger, 0, length);
-                bytes = larger;
-                from = 0;
-                to = length;
+                long _ = drained.awaitNanos(BUDGET_RETRY_NANOS);
             }
             System.arraycopy(chunk, 0, bytes, to, count);
             to += count;
@@ -87,6 +86,32 @@ final class ConnectionReader {
         } finally {
             lock.unlock();
         }
+    }
+
+    /** Makes room for {@code count} bytes. Returns false if the buffer may not grow that much now. */
+    private boolean hasRoom(int count) {
+        if (ended) {
+            return false;
+        }
+        if (to + count <= bytes.length) {
+            return true;
+        }
+        int length = to - from;
+        byte[] larger = bytes;
+        if (length + count > bytes.length) {
+            int size = length + count <= FREE ? FREE : Math.max(length + count, Math.min(2 * bytes.length, CAPACITY));
+            int more = Math.max(0, size - FREE) - reserved;
+            if (size > CAPACITY || !budget.tryReserve(more)) {
+                return false;
+            }
+            reserved += more;
+            larger = new byte[size];
+        }
+        System.arraycopy(bytes, from, larger, 0, length);
+        bytes = larger;
+        from = 0;
+        to = length;
+        return true;
     }
 
     /** Runs {@code action} once when the connection ends, until {@link #clearOnEnd}; at once if it has ended. */
@@ -108,6 +133,20 @@ final class ConnectionReader {
         lock.lock();
         try {
             onEnd = null;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** Gives up what is buffered, and its memory; reads find the end of the connection. */
+    void close() {
+        lock.lock();
+        try {
+            ended = true;
+            from = 0;
+            to = 0;
+            shrink();
+            filled.signalAll();
         } finally {
             lock.unlock();
         }
@@ -214,14 +253,20 @@ final class ConnectionReader {
         }
     }
 
+    private void shrink() {
+        if (bytes.length > READ_SIZE) {
+            bytes = new byte[0];
+            budget.release(reserved);
+            reserved = 0;
+        }
+    }
+
     private void consume(int count) {
         from += count;
         if (from == to) {
             from = 0;
             to = 0;
-            if (bytes.length > READ_SIZE) {
-                bytes = new byte[0];
-            }
+            shrink();
         }
         drained.signalAll();
     }

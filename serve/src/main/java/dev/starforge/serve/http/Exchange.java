@@ -9,16 +9,19 @@ import java.util.Map;
 /** One request and its response, which is written whole or as a stream. The client can disconnect at any time. */
 public final class Exchange {
     private final RequestHead head;
-    private final byte[] body;
     private final ResponseWriter writer;
+    private final Runnable onBodyReleased;
     private final Map<String, String> headers = new LinkedHashMap<>();
     private final List<Runnable> onDisconnect = new ArrayList<>();
+    private byte[] body;
     private boolean disconnected;
 
-    Exchange(RequestHead head, byte[] body, ResponseWriter writer) {
+    /** @param onBodyReleased releases the memory of the body */
+    Exchange(RequestHead head, byte[] body, ResponseWriter writer, Runnable onBodyReleased) {
         this.head = head;
         this.body = body;
         this.writer = writer;
+        this.onBodyReleased = onBodyReleased;
     }
 
     public RequestHead head() {
@@ -27,6 +30,12 @@ public final class Exchange {
 
     public byte[] body() {
         return body;
+    }
+
+    /** Gives up the body once it has been read: a response may take minutes, and the memory is needed for other bodies. */
+    public void releaseBody() {
+        body = new byte[0];
+        onBodyReleased.run();
     }
 
     /** Sets a response header. */

@@ -5,12 +5,13 @@ import java.util.Map;
 
 /** Handles the requests of a server; called concurrently by the threads of all connections. */
 public interface Handler {
-    /**
-     * Called before the body is read, so that unauthorized requests are cheap.
-     *
-     * @return closed after the response
-     */
-    Permit admit(RequestHead head);
+    /** Called before the body is read: rejects what can be rejected by the head alone, such as requests without a key. */
+    void admit(RequestHead head);
+
+    /** Returns true if the request is served even when all connections are in use, such as a health check. */
+    default boolean isEssential(RequestHead head) {
+        return false;
+    }
 
     /** Handles a request; must have responded when it returns. */
     void handle(Exchange exchange) throws IOException;
@@ -22,11 +23,4 @@ public interface Handler {
     ErrorResponse describe(HttpException e);
 
     record ErrorResponse(byte[] json, Map<String, String> headers) {}
-
-    /** Counts against the limit of concurrent requests. */
-    @FunctionalInterface
-    interface Permit extends AutoCloseable {
-        @Override
-        void close();
-    }
 }

@@ -7,9 +7,14 @@ import java.net.ServerSocket;
 import java.net.Socket;
 import java.time.Clock;
 import java.time.Duration;
+import java.util.Collection;
 import java.util.Comparator;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.stream.Collectors;
 
 /**
  * An HTTP/1.1 server that detects a closed connection at once. Each connection has two virtual threads: one serves requests, the
@@ -18,12 +23,17 @@ import java.util.concurrent.ConcurrentHashMap;
  */
 public final class HttpServer implements AutoCloseable {
     private static final int BACKLOG = 512;
+
+    /** Connections beyond the limit, for essential requests only. */
+    private static final int RESERVED = 16;
+
     private static final Duration TICK = Duration.ofMillis(100);
 
     private final ServerSocket listener;
     private final Handler handler;
     private final HttpLimits limits;
     private final Clock clock;
+    private final ByteBudget buffers;
     private final Set<Connection> connections = ConcurrentHashMap.newKeySet();
     private volatile boolean closing;
 
@@ -31,6 +41,7 @@ public final class HttpServer implements AutoCloseable {
         this.listener = listener;
         this.handler = handler;
         this.limits = limits;
+        this.buffers = new ByteBudget(limits.buffers());
         this.clock = clock;
     }
 
@@ -43,11 +54,11 @@ public final class HttpServer implements AutoCloseable {
             listener.bind(address, BACKLOG);
         } catch (IOException failure) {
             listener.close();
-            throw new IOException("http: cannot listen on " + address + ": " + failure.getMessage(), failure);
+            throw new ListenException(address, failure);
         }
         HttpServer server = new HttpServer(listener, handler, limits, clock);
-        Thread.ofPlatform().name("http accept").daemon().start(server::accept);
-        Thread.ofPlatform().name("http clock").daemon().start(server::watchWrites);
+        EssentialThread.start("http accept", server::accept);
+        EssentialThread.start("http clock", server::watchWrites);
         return server;
     }
 
@@ -62,6 +73,11 @@ public final class HttpServer implements AutoCloseable {
     /** Number of open connections. */
     public int connections() {
         return connections.size();
+    }
+
+    /** Bytes of requests that are buffered. */
+    long bufferedBytes() {
+        return buffers.used();
     }
 
     private void accept() {
@@ -80,14 +96,13 @@ public final class HttpServer implements AutoCloseable {
     private void serve(Socket socket) {
         Connection connection;
         try {
-            connection = new Connection(socket, handler, limits, clock);
+            connection = new Connection(socket, handler, limits, buffers, clock);
         } catch (IOException e) {
             return; // the client has disconnected; the socket is closed
         }
-        if (!makeRoom()) {
-            HttpException full = new HttpException(
-                    503, "too_many_connections", "all " + limits.connections() + " connections are in use");
-            Thread.ofVirtual().start(() -> connection.refuse(full));
+        Optional<HttpException> refusal = refusal(connection);
+        if (refusal.isPresent()) {
+            Thread.ofVirtual().start(() -> connection.refuse(refusal.get()));
             return;
         }
         connections.add(connection);
@@ -100,17 +115,45 @@ public final class HttpServer implements AutoCloseable {
         });
     }
 
-    /** Returns true if there is room for a connection; closes the connection that has been idle longest if necessary. */
-    private boolean makeRoom() {
-        if (connections.size() < limits.connections()) {
-            return true;
+    /**
+     * Makes room for a connection; returns why there is none. If all connections are in use, one that serves no request is closed: of the
+     * address that has most of them, the oldest. If all of them serve requests, some more are accepted for essential requests.
+     */
+    private Optional<HttpException> refusal(Connection connection) {
+        InetAddress address = connection.address();
+        if (!address.isLoopbackAddress()) {
+            List<Connection> same =
+                    connections.stream().filter(each -> each.address().equals(address)).toList();
+            if (same.size() >= limits.perAddress() && !evictOne(same)) {
+                return Optional.of(new HttpException(
+                        503,
+                        "too_many_connections",
+                        "all " + limits.perAddress() + " connections that one address may have are in use"));
+            }
         }
-        var idle = connections.stream().filter(Connection::isIdle).min(Comparator.comparingLong(Connection::idleSince));
-        idle.ifPresent(connection -> {
-            connections.remove(connection);
-            connection.close();
-        });
-        return idle.isPresent();
+        if (connections.size() < limits.connections() || evictOne(connections)) {
+            return Optional.empty();
+        }
+        connection.serveEssentialOnly();
+        return connections.size() < limits.connections() + RESERVED ? Optional.empty() : Optional.of(full(limits));
+    }
+
+    static HttpException full(HttpLimits limits) {
+        return new HttpException(
+                503, "too_many_connections", "all " + limits.connections() + " connections are in use");
+    }
+
+    private boolean evictOne(Collection<Connection> among) {
+        Map<InetAddress, Long> counts =
+                among.stream().collect(Collectors.groupingBy(Connection::address, Collectors.counting()));
+        Comparator<Connection> byCount =
+                Comparator.comparing(each -> counts.getOrDefault(each.address(), 0L), Comparator.reverseOrder());
+        Optional<Connection> victim = among.stream()
+                .filter(Connection::isEvictable)
+                .min(byCount.thenComparingLong(Connection::idleSince))
+                .filter(Connection::evict);
+        victim.ifPresent(connections::remove);
+        return victim.isPresent();
     }
 
     /** Closes connections whose write has been blocked for too long. */

@@ -23,9 +23,7 @@ public record RequestHead(String method, String path, String query, int minor, M
         String text = new String(bytes, StandardCharsets.ISO_8859_1);
         String[] lines = text.split("\r\n", -1);
         for (String line : lines) {
-            if (line.chars().anyMatch(c -> c < ' ' && c != '\t' || c == 0x7f)) {
-                throw malformed("a control character in the head");
-            }
+            checkLine(line);
         }
         String[] words = lines[0].split(" ", -1);
         if (words.length != 3 || !isToken(words[0])) {
@@ -38,10 +36,7 @@ public record RequestHead(String method, String path, String query, int minor, M
         }
         Map<String, List<String>> headers = new HashMap<>();
         for (int i = 1; i < lines.length; i++) {
-            int colon = lines[i].indexOf(':');
-            if (colon < 1 || !isToken(lines[i].substring(0, colon))) {
-                throw malformed("expected NAME: VALUE in header " + i);
-            }
+            int colon = checkField(lines[i]);
             headers.computeIfAbsent(lines[i].substring(0, colon).toLowerCase(Locale.ROOT), _ -> new ArrayList<>())
                     .add(lines[i].substring(colon + 1).strip());
         }
@@ -57,6 +52,23 @@ public record RequestHead(String method, String path, String query, int minor, M
                 question < 0 ? "" : target.substring(question + 1),
                 minor,
                 Map.copyOf(headers));
+    }
+
+    /** Rejects a line with a control character, such as a bare line feed; returns the line. */
+    static String checkLine(String line) {
+        if (line.chars().anyMatch(c -> c < ' ' && c != '\t' || c == 0x7f)) {
+            throw malformed("a control character in a line of the request");
+        }
+        return line;
+    }
+
+    /** Rejects a line that is not a header; returns the index of its colon. */
+    static int checkField(String line) {
+        int colon = line.indexOf(':');
+        if (colon < 1 || !isToken(line.substring(0, colon))) {
+            throw malformed("expected NAME: VALUE in a header");
+        }
+        return colon;
     }
 
     /** The path of a request target, which may be in absolute form. */
@@ -94,6 +106,11 @@ public record RequestHead(String method, String path, String query, int minor, M
     /** Returns true for HEAD: the response has no body. */
     boolean isForHead() {
         return method.equals("HEAD");
+    }
+
+    /** Returns true for GET and HEAD, whose requests have no body. */
+    boolean isForReading() {
+        return method.equals("GET") || isForHead();
     }
 
     boolean keepsAlive() {

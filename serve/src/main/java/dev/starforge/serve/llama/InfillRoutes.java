@@ -7,6 +7,7 @@ import dev.starforge.serve.api.Call;
 import dev.starforge.serve.api.Execution;
 import dev.starforge.serve.api.InvalidRequestException;
 import dev.starforge.serve.api.RequestFields;
+import dev.starforge.serve.api.UnsupportedFields;
 import dev.starforge.serve.engine.AdapterCard;
 import dev.starforge.serve.engine.GenerationRequest;
 import dev.starforge.serve.engine.InferenceEngine;
@@ -105,6 +106,7 @@ public final class InfillRoutes {
                     call.tenant()));
         }
         try (ActiveRequest active = inference.start(engine, requests)) {
+            call.releaseBody();
             call.onDisconnect(active::cancel);
             InfillResponse response = new InfillResponse(card.id(), window.truncated(), responseFields);
             active.writeTo(
@@ -137,6 +139,7 @@ public final class InfillRoutes {
                 .common("repeat_penalty", seeds)
                 .penalties()
                 .sampling();
+        UnsupportedFields.reject(fields);
         if (!fields.has("samplers")) {
             return all;
         }

@@ -4,6 +4,7 @@ import dev.starforge.serve.api.RequestFields;
 import dev.starforge.serve.engine.ModelCard;
 import dev.starforge.serve.engine.ToolFormat;
 import dev.starforge.text.json.Jackson;
+import dev.starforge.text.template.ChatTemplate;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -78,11 +79,15 @@ final class ChatMessages {
     }
 
     /** Extra variables of the template, {@code chat_template_kwargs} as in vLLM and llama-server. */
-    static Map<String, JsonNode> settings(RequestFields fields) {
+    static Map<String, JsonNode> settings(RequestFields fields, ChatTemplate template) {
         JsonNode settings = fields.node("chat_template_kwargs");
         if (!settings.isMissingNode() && !settings.isObject()) {
             fields.violate("chat_template_kwargs", "an object");
         }
+        settings.propertyStream()
+                .map(Map.Entry::getKey)
+                .filter(template::isReserved)
+                .forEach(name -> fields.violate("chat_template_kwargs", "no " + name + ", which the server sets"));
         return settings.propertyStream().collect(Collectors.toMap(Map.Entry::getKey, Map.Entry::getValue));
     }
 

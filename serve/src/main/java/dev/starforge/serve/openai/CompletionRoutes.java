@@ -30,6 +30,7 @@ import java.util.Set;
 import java.util.function.LongSupplier;
 import java.util.function.Supplier;
 import tools.jackson.databind.JsonNode;
+import tools.jackson.databind.node.ArrayNode;
 
 /** OpenAI's {@code /v1/completions}, with fill-in-the-middle by {@code suffix}, and {@code /v1/chat/completions}. */
 public final class CompletionRoutes {
@@ -41,13 +42,23 @@ public final class CompletionRoutes {
     private final Clock clock;
     private final LongSupplier seeds;
     private final Supplier<String> ids;
+    private final boolean specialTokensInContent;
 
-    /** @param ids generates response ids, without their prefix */
-    public CompletionRoutes(InferenceService inference, Clock clock, LongSupplier seeds, Supplier<String> ids) {
+    /**
+     * @param ids generates response ids, without their prefix
+     * @param specialTokensInContent whether special tokens in chat messages are encoded as such, not as ordinary text
+     */
+    public CompletionRoutes(
+            InferenceService inference,
+            Clock clock,
+            LongSupplier seeds,
+            Supplier<String> ids,
+            boolean specialTokensInContent) {
         this.inference = inference;
         this.clock = clock;
         this.seeds = seeds;
         this.ids = ids;
+        this.specialTokensInContent = specialTokensInContent;
     }
 
     public List<ApiRoute> routes() {
@@ -142,12 +153,11 @@ public final class CompletionRoutes {
         List<JsonNode> tools = ChatMessages.tools(fields, card);
         boolean stream = common.stream();
         boolean usage = common.includeUsage();
-        String text = render(fields, card, tools);
+        int[] prompt = prompt(fields, card, tools);
         int unset = -1;
         int maxTokensField = common.maxTokens("max_tokens", unset);
         int maxTokens = (int) fields.integer("max_completion_tokens", 0, card.context(), maxTokensField);
         fields.check();
-        int[] prompt = card.tokenizer().encode(text, false);
         int limit = maxTokens == unset ? Math.max(1, card.context() - prompt.length) : maxTokens;
         List<GenerationRequest> requests = common.requests(
                 List.of(HealedPrompt.asIs(prompt)),
@@ -168,29 +178,30 @@ public final class CompletionRoutes {
         respond(call, inference.start(engine, requests), response, stream);
     }
 
-    private static String render(RequestFields fields, ModelCard card, List<JsonNode> tools) {
+    private int[] prompt(RequestFields fields, ModelCard card, List<JsonNode> tools) {
         Optional<ChatTemplate> template = card.chatTemplate();
         if (template.isEmpty()) {
             throw InvalidRequestException.of(
                     "messages",
                     "a model with a chat template; this model has none; pass --chat-template FILE to the worker");
         }
-        Map<String, JsonNode> settings = ChatMessages.settings(fields);
-        return ChatMessages.read(fields)
-                .map(messages -> {
-                    try {
-                        return template.get().render(messages, tools, true, settings);
-                    } catch (ChatTemplateException e) {
-                        fields.violate("messages", "messages that the model's chat template accepts");
-                        return "";
-                    }
-                })
-                .orElse("");
+        Map<String, JsonNode> settings = ChatMessages.settings(fields, template.get());
+        Optional<ArrayNode> messages = ChatMessages.read(fields);
+        if (messages.isPresent()) {
+            try {
+                ChatPrompt prompt = new ChatPrompt(card.tokenizer(), template.get(), specialTokensInContent);
+                return prompt.encode(messages.get(), tools, settings);
+            } catch (ChatTemplateException e) {
+                fields.violate("messages", "messages that the model's chat template accepts");
+            }
+        }
+        return new int[0];
     }
 
     private static void respond(Call call, ActiveRequest request, OpenAiResponse response, boolean stream)
             throws IOException, InterruptedException {
         try (request) {
+            call.releaseBody();
             call.onDisconnect(request::cancel);
             request.writeTo(
                     stream

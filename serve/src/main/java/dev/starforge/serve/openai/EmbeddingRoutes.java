@@ -6,24 +6,25 @@ import dev.starforge.serve.api.Call;
 import dev.starforge.serve.api.Execution;
 import dev.starforge.serve.api.FieldViolation;
 import dev.starforge.serve.api.InvalidRequestException;
+import dev.starforge.serve.api.JsonResponse;
 import dev.starforge.serve.api.RequestFields;
 import dev.starforge.serve.engine.InferenceEngine;
 import dev.starforge.serve.engine.ModelCard;
 import dev.starforge.serve.generation.ActiveEmbedding;
 import dev.starforge.serve.generation.InferenceService;
 import dev.starforge.serve.generation.PromptFields;
-import dev.starforge.text.json.Jackson;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.Base64;
 import java.util.List;
-import tools.jackson.databind.node.ArrayNode;
-import tools.jackson.databind.node.ObjectNode;
 
 /** {@code /v1/embeddings}. */
 public final class EmbeddingRoutes {
     private static final int MAX_INPUTS = 2048;
+
+    /** Reserved for each vector: 8192 float32 values, more than those of most models. */
+    private static final int VECTOR_BYTES = 32 << 10;
 
     private final InferenceService inference;
 
@@ -51,18 +52,21 @@ public final class EmbeddingRoutes {
         fields.check();
         inputs.forEach(input -> requireRoom(input, card));
         String adapter = OpenAiFields.adapter(engine, model);
+        call.releaseBody();
+        call.reserve((long) inputs.size() * VECTOR_BYTES);
         try (ActiveEmbedding embedding = inference.embed(engine, inputs, adapter)) {
             call.onDisconnect(embedding::cancel);
             List<float[]> all = embedding.await();
-            ObjectNode body = Jackson.object().put("object", "list");
-            ArrayNode data = body.putArray("data");
+            JsonResponse body = call.json().raw("{\"object\":\"list\",\"data\":[");
             for (int i = 0; i < all.size(); i++) {
-                put(data.addObject().put("object", "embedding").put("index", i), all.get(i), encoding);
+                body.raw((i == 0 ? "" : ",") + "{\"object\":\"embedding\",\"index\":" + i + ",\"embedding\":");
+                write(body, all.get(i), encoding);
+                body.raw("}");
             }
             int tokens = inputs.stream().mapToInt(input -> input.length).sum();
-            body.put("model", model.isEmpty() ? card.id() : model);
-            body.putObject("usage").put("prompt_tokens", tokens).put("total_tokens", tokens);
-            call.respond(200, body);
+            body.raw("],\"model\":\"").text(model.isEmpty() ? card.id() : model);
+            body.raw("\",\"usage\":{\"prompt_tokens\":" + tokens + ",\"total_tokens\":" + tokens + "}}");
+            body.finish();
         }
     }
 
@@ -76,16 +80,18 @@ public final class EmbeddingRoutes {
     }
 
     /** Base64 encodes little-endian float32 values; OpenAI's clients request it by default. */
-    private static void put(ObjectNode entry, float[] vector, String encoding) {
+    private static void write(JsonResponse body, float[] vector, String encoding) throws IOException {
         if (encoding.equals("base64")) {
             ByteBuffer bytes = ByteBuffer.allocate(4 * vector.length).order(ByteOrder.LITTLE_ENDIAN);
             bytes.asFloatBuffer().put(vector);
-            entry.put("embedding", Base64.getEncoder().encodeToString(bytes.array()));
+            body.raw("\"" + Base64.getEncoder().encodeToString(bytes.array()) + "\"");
             return;
         }
-        ArrayNode values = entry.putArray("embedding");
+        String separator = "[";
         for (float value : vector) {
-            values.add(value);
+            body.raw(separator).raw(Float.isFinite(value) ? Float.toString(value) : "null");
+            separator = ",";
         }
+        body.raw("]");
     }
 }

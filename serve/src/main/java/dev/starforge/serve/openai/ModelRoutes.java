@@ -14,6 +14,9 @@ import dev.starforge.serve.generation.InferenceService;
 import dev.starforge.serve.http.HttpException;
 import dev.starforge.text.json.Jackson;
 import java.io.IOException;
+import java.nio.file.DirectoryIteratorException;
+import java.nio.file.DirectoryStream;
+import java.nio.file.Files;
 import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
 import java.time.Instant;
@@ -65,7 +68,11 @@ public final class ModelRoutes {
     }
 
     private static ObjectNode base(ModelCard card) {
-        return model(card.id(), card.created()).put("max_model_len", card.context());
+        ObjectNode body = model(card.id(), card.created()).put("max_model_len", card.context());
+        if (!card.aliases().isEmpty()) {
+            card.aliases().forEach(body.putArray("aliases")::add);
+        }
+        return body;
     }
 
     private static ObjectNode adapter(ModelCard card, AdapterCard adapter) {
@@ -86,7 +93,7 @@ public final class ModelRoutes {
         String name = fields.requireString("lora_name", MAX_NAME);
         String path = fields.requireString("lora_path", MAX_PATH);
         fields.check();
-        if (name.equals(engine.card().id())) {
+        if (engine.card().isNamed(name)) {
             throw InvalidRequestException.of("lora_name", "a name other than the model's");
         }
         Path folder = below(path);
@@ -111,18 +118,29 @@ public final class ModelRoutes {
         }
     }
 
-    /** Resolves a path, following links. A missing folder and one outside the root give the same error. */
+    /**
+     * Resolves a path, following links. Its files must be below the root, too, and regular files: opening a pipe would block the engine.
+     * A missing folder and one that is not allowed give the same error.
+     */
     private Path below(String path) {
-        HttpException notAllowed =
-                new HttpException(403, "adapter_path_not_allowed", "lora_path: expected a folder below --adapter-root");
+        HttpException notAllowed = new HttpException(
+                403, "adapter_path_not_allowed", "lora_path: expected a folder below --adapter-root, with regular files");
         try {
             Path root = adapterRoot.orElseThrow(() -> notAllowed).toRealPath();
             Path folder = root.resolve(path).toRealPath();
             if (!folder.startsWith(root) || folder.equals(root)) {
                 throw notAllowed;
             }
+            try (DirectoryStream<Path> entries = Files.newDirectoryStream(folder)) {
+                for (Path entry : entries) {
+                    if (!Files.isDirectory(entry)
+                            && !(Files.isRegularFile(entry) && entry.toRealPath().startsWith(root))) {
+                        throw notAllowed;
+                    }
+                }
+            }
             return folder;
-        } catch (IOException | InvalidPathException e) {
+        } catch (IOException | InvalidPathException | DirectoryIteratorException e) {
             throw notAllowed;
         }
     }

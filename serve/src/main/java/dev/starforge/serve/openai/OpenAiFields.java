@@ -2,6 +2,7 @@ package dev.starforge.serve.openai;
 
 import dev.starforge.model.generate.SamplingParams;
 import dev.starforge.serve.api.RequestFields;
+import dev.starforge.serve.api.UnsupportedFields;
 import dev.starforge.serve.engine.AdapterCard;
 import dev.starforge.serve.engine.GenerationRequest;
 import dev.starforge.serve.engine.InferenceEngine;
@@ -37,9 +38,7 @@ final class OpenAiFields {
         choices = (int) fields.integer("n", 1, MAX_CHOICES, 1);
         ignoreEos = fields.flag("ignore_eos", false);
         model = fields.string("model", "");
-        if (!fields.node("logit_bias").isEmpty()) {
-            fields.violate("logit_bias", "none: it is not supported");
-        }
+        UnsupportedFields.reject(fields);
         RequestFields format = fields.section("response_format");
         if (!format.string("type", "text").equals("text")) {
             fields.violate("response_format", "the type text: output cannot be constrained");
@@ -64,13 +63,13 @@ final class OpenAiFields {
     }
 
     static String adapter(InferenceEngine engine, String model) {
-        if (model.isEmpty() || model.equals(engine.card().id())) {
-            return "";
+        if (engine.adapters().stream().map(AdapterCard::name).anyMatch(model::equals)) {
+            return model;
         }
-        if (engine.adapters().stream().map(AdapterCard::name).noneMatch(model::equals)) {
+        if (!model.isEmpty() && !engine.card().isNamed(model)) {
             throw new HttpException(404, "model_not_found", "no such model or adapter here; GET /v1/models lists them");
         }
-        return model;
+        return "";
     }
 
     /** The model name in the response. */

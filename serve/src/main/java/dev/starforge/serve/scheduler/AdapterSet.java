@@ -67,8 +67,15 @@ final class AdapterSet {
             AdapterTable.Loaded loaded = slots.load(name, folder);
             named.put(name, new NamedAdapter(new Engine.AdapterSlot(loaded.index(), loaded.hash()), clock.instant()));
         } catch (ModelException e) {
-            throw new EngineException(EngineException.EngineErrorKind.ADAPTER_UNUSABLE, String.valueOf(e.getMessage()));
+            throw new EngineException(EngineException.EngineErrorKind.ADAPTER_UNUSABLE, withoutPath(e, folder));
         }
+    }
+
+    /** Clients learn the name of a file of the adapter, but not where the adapter is. */
+    private static String withoutPath(ModelException e, Path folder) {
+        return String.valueOf(e.getMessage())
+                .replace(folder + folder.getFileSystem().getSeparator(), "")
+                .replace(folder.toString(), "the adapter");
     }
 
     void unload(String name) {

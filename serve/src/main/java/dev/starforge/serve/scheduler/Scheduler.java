@@ -40,6 +40,7 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
     private static final int WARM_UP_PROMPT = 64;
     private static final int WARM_UP_TOKENS = 4;
     private static final int FIRST_BATCH = 16;
+    private static final EngineStatus DEAD = new EngineStatus(false, 0, 0, 0, 0, 0, 0, 0, 0);
 
     private final int maxRequests;
     private final LongSupplier nanos;
@@ -331,7 +332,10 @@ public final class Scheduler implements InferenceEngine, AutoCloseable {
                 model.release().run();
             }
         } catch (Throwable failure) {
-            loading.completeExceptionally(failure);
+            if (!loading.completeExceptionally(failure)) { // the engine failed again while it ended
+                this.failure = this.failure.or(() -> Optional.of(failure));
+                status = DEAD;
+            }
         }
     }
 

@@ -70,6 +70,7 @@ public final class ExecuteRoutes {
                 throw InvalidRequestException.of("job_id", "an id that no running job has");
             }
             try {
+                call.releaseBody();
                 call.onDisconnect(active::cancel);
                 logBegin(call, id, request);
                 active.writeTo(new JobWriter(call, id, engine));
@@ -81,15 +82,7 @@ public final class ExecuteRoutes {
 
     private GenerationRequest request(RequestFields fields, InferenceEngine engine, String tenant) {
         ModelCard card = engine.card();
-        if (fields.has("prompt") == fields.has("prompt_tokens")) {
-            fields.violate("prompt", "either prompt or prompt_tokens");
-        } else if (fields.has("prompt") && !fields.node("prompt").isString()) {
-            fields.violate("prompt", "a string");
-        } else if (fields.has("prompt_tokens")
-                && PromptFields.ids(fields.node("prompt_tokens"), card.vocabulary())
-                        .isEmpty()) {
-            fields.violate("prompt_tokens", "a list of token ids from 0 to " + (card.vocabulary() - 1));
-        }
+        List<int[]> prompts = prompts(fields, card);
         long maxTokens = fields.integer("max_tokens", 1, card.context(), 0);
         if (!fields.has("max_tokens")) {
             fields.violate("max_tokens", "a whole number from 1 to " + card.context());
@@ -106,9 +99,6 @@ public final class ExecuteRoutes {
         boolean healing = fields.flag("token_healing", false);
         fields.rejectUnknown();
         fields.check();
-        String name = fields.has("prompt") ? "prompt" : "prompt_tokens";
-        List<int[]> prompts = PromptFields.read(fields, name, card.tokenizer(), card.vocabulary(), 1);
-        fields.check();
         int[] ids = prompts.getFirst();
         return new GenerationRequest(
                 healing ? card.tokenizer().heal(ids) : HealedPrompt.asIs(ids),
@@ -117,6 +107,24 @@ public final class ExecuteRoutes {
                 GenerationRequest.NO_LOGPROBS,
                 adapter,
                 tenant);
+    }
+
+    /** The prompt; empty if it is invalid. */
+    private static List<int[]> prompts(RequestFields fields, ModelCard card) {
+        String name = fields.has("prompt") ? "prompt" : "prompt_tokens";
+        if (fields.has("prompt") == fields.has("prompt_tokens")) {
+            fields.violate("prompt", "either prompt or prompt_tokens");
+        } else if (fields.has("prompt") && !fields.node("prompt").isString()) {
+            fields.violate("prompt", "a string");
+        } else if (fields.has("prompt_tokens")
+                && PromptFields.ids(fields.node("prompt_tokens"), card.vocabulary())
+                        .isEmpty()) {
+            fields.violate("prompt_tokens", "a list of token ids from 0 to " + (card.vocabulary() - 1));
+        } else {
+            return PromptFields.read(fields, name, card.tokenizer(), card.vocabulary(), 1);
+        }
+        var _ = PromptFields.encoder(fields, card.tokenizer()); // its fields are checked all the same
+        return List.of();
     }
 
     /** Writes the events of a job as server-sent events. */

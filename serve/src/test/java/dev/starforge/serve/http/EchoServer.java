@@ -71,16 +71,28 @@ final class EchoServer implements Handler, AutoCloseable {
     }
 
     @Override
-    public Permit admit(RequestHead head) {
+    public void admit(RequestHead head) {
         if (head.path().equals("/forbidden")) {
             throw new HttpException(403, "forbidden", "not for you", Map.of("X-Why", "because"));
         }
-        permits.incrementAndGet();
-        return permits::decrementAndGet;
+    }
+
+    @Override
+    public boolean isEssential(RequestHead head) {
+        return head.path().equals("/health");
     }
 
     @Override
     public void handle(Exchange exchange) throws IOException {
+        permits.incrementAndGet();
+        try {
+            answer(exchange);
+        } finally {
+            permits.decrementAndGet();
+        }
+    }
+
+    private void answer(Exchange exchange) throws IOException {
         switch (exchange.head().path()) {
             case "/wait" -> {
                 CountDownLatch left = new CountDownLatch(1);

@@ -155,10 +155,14 @@ final class HttpClientsTest {
             busy.get("/wait");
             await(echo.waiting);
             try (RawClient second = echo.client()) {
-                RawClient.Reply reply = second.reply();
+                RawClient.Reply reply = second.get("/x").reply();
                 assertThat(reply.status()).isEqualTo(503);
                 assertThat(reply.body()).contains("too_many_connections");
                 assertThat(second.isClosed()).isTrue();
+            }
+            try (RawClient check = echo.client()) {
+                assertThat(check.get("/health").reply().status()).isEqualTo(200);
+                assertThat(check.isClosed()).isTrue();
             }
         }
     }

@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.starforge.serve.RawClient;
 import java.io.IOException;
+import java.util.List;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -178,12 +179,35 @@ final class HttpFramingTest {
                 "0x3\r\nabc\r\n",
                 "2\r\nabc\r\n0\r\n\r\n",
                 "fffffff\r\n",
-                "fffffffffffffffff\r\n"
+                "fffffffffffffffff\r\n",
+                "3;a\nb\r\nabc\r\n0\r\n\r\n",
+                "3\n\r\nabc\r\n0\r\n\r\n",
+                "3;a\rb\r\nabc\r\n0\r\n\r\n",
+                "0\r\nA: b\nC: d\r\n\r\n",
+                "0\r\nA: b\rC: d\r\n\r\n",
+                "0\r\nGET /smuggled HTTP/1.1\r\n\r\n",
+                "0\r\n folded: b\r\n\r\n"
             })
     void malformedChunksAreRejected(String body) throws IOException {
         try (RawClient client = echo.client()) {
             RawClient.Reply reply = ask(client, "POST /x HTTP/1.1\nHost: x\nTransfer-Encoding: chunked", body);
             assertThat(reply.status()).isIn(400, 413);
+            assertThat(client.isClosed()).isTrue();
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"GET", "HEAD"})
+    void requestsForReadingHaveNoBody(String method) throws IOException {
+        for (String framing : List.of("Content-Length: 4000000", "Content-Length: 1", "Transfer-Encoding: chunked")) {
+            try (RawClient client = echo.client()) {
+                client.send(method + " /x HTTP/1.1\r\nHost: x\r\n" + framing + "\r\n\r\n");
+                assertThat(client.line()).isEqualTo("HTTP/1.1 400 Bad Request");
+            }
+        }
+        try (RawClient client = echo.client()) {
+            client.send(method + " /x HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n");
+            assertThat(client.line()).isEqualTo("HTTP/1.1 200 OK");
         }
     }
 

@@ -156,9 +156,7 @@ final class DeployFilesTest {
         private volatile int status = 200;
 
         @Override
-        public Permit admit(RequestHead head) {
-            return () -> {};
-        }
+        public void admit(RequestHead head) {}
 
         @Override
         public void handle(Exchange exchange) throws IOException {

@@ -6,6 +6,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import tools.jackson.databind.JsonNode;
 
 /**
@@ -15,6 +16,19 @@ import tools.jackson.databind.JsonNode;
  * line number.
  */
 public final class ChatTemplate {
+    /** The variables of a template that belong to the model or to the rendering, in any template. */
+    private static final Set<String> RESERVED = Set.of(
+            "messages",
+            "tools",
+            "add_generation_prompt",
+            "bos_token",
+            "eos_token",
+            "pad_token",
+            "unk_token",
+            "sep_token",
+            "cls_token",
+            "mask_token");
+
     private final Path file;
     private final List<Statement> statements;
     private final Map<String, Object> given = new HashMap<>();
@@ -55,6 +69,11 @@ public final class ChatTemplate {
         }
     }
 
+    /** Returns true for a variable that {@code settings} cannot set: a special token, a function, or what is rendered. */
+    public boolean isReserved(String name) {
+        return RESERVED.contains(name) || given.containsKey(name);
+    }
+
     /**
      * Renders a conversation.
      *
@@ -77,11 +96,13 @@ public final class ChatTemplate {
     /**
      * Renders a conversation with additional template variables.
      *
-     * @param settings variables by name, such as {@code enable_thinking}
+     * @param settings variables by name, such as {@code enable_thinking}; {@link #isReserved} names have no effect
      */
     public String render(JsonNode messages, List<JsonNode> tools, boolean asks, Map<String, JsonNode> settings) {
-        Map<String, Object> names = new HashMap<>(given);
+        Map<String, Object> names = new HashMap<>();
         settings.forEach((name, value) -> names.put(name, Value.of(value)));
+        names.keySet().removeIf(this::isReserved);
+        names.putAll(given);
         names.put("messages", Value.of(messages));
         names.put("add_generation_prompt", asks);
         if (!tools.isEmpty()) {

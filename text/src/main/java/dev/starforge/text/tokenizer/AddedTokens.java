@@ -45,15 +45,17 @@ final class AddedTokens {
         return token != null && token.special();
     }
 
-    void splitRaw(String text, Parts parts) {
-        split(text, raw, parts);
+    /** @param mark see {@link SpecialTokenMarks} */
+    void splitRaw(String text, char mark, Parts parts) {
+        split(text, raw, mark, parts);
     }
 
-    void splitNormalized(String text, Parts parts) {
-        split(text, normalized, parts);
+    /** @param mark see {@link SpecialTokenMarks} */
+    void splitNormalized(String text, char mark, Parts parts) {
+        split(text, normalized, mark, parts);
     }
 
-    private void split(String text, Trie trie, Parts parts) {
+    private void split(String text, Trie trie, char mark, Parts parts) {
         int done = 0;
         for (int i = 0; !trie.isEmpty() && i < text.length(); ) {
             long match = trie.match(text, i);
@@ -65,6 +67,9 @@ final class AddedTokens {
             int start = i;
             int end = (int) (match >>> 32);
             i = end;
+            if (end == start + 1 && end < text.length() && text.charAt(end) == mark) {
+                continue;
+            }
             if (token.singleWord() && (wordEndsAt(text, start) || wordBeginsAt(text, end))) {
                 continue;
             }

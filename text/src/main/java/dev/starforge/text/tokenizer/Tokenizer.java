@@ -33,11 +33,14 @@ public final class Tokenizer {
     private static final int IDLE_WORKERS = 16;
 
     /** A worker that has processed longer text is discarded, since its buffers have grown to that size. */
-    private static final int LARGE_TEXT = 1 << 22;
+    private static final int LARGE_TEXT = 1 << 16;
 
     private static final String ANCHOR = "\u263A";
 
     private static final char MARK = '\u2581';
+
+    /** No mark: well-formed text has no low surrogate after a character of its own. */
+    private static final char NO_MARK = '\uDC00';
 
     private final Path file;
     private final TokenModel model;
@@ -51,6 +54,7 @@ public final class Tokenizer {
     private final BlockingQueue<Worker> idle = new ArrayBlockingQueue<>(IDLE_WORKERS);
     private volatile Beginning beginning = Beginning.UNKNOWN;
     private volatile @Nullable TokenHealing healing;
+    private volatile @Nullable SpecialTokenMarks marks;
 
     private enum Beginning {
         UNKNOWN,
@@ -121,6 +125,34 @@ public final class Tokenizer {
      * @param addSpecial true to add the special tokens of the post-processor
      */
     public void encode(String text, boolean addSpecial, TokenIdList ids) {
+        encode(text, addSpecial, NO_MARK, ids);
+    }
+
+    /** Encodes text in which special tokens have no meaning: {@code <|im_end|>} becomes the tokens of its characters. */
+    public int[] encodeAsText(String text, boolean addSpecial) {
+        SpecialTokenMarks all = marks();
+        char mark = SpecialTokenMarks.unused(List.of(text));
+        return encodeMarked(all.mark(text, mark), addSpecial, mark);
+    }
+
+    /** The special tokens of this tokenizer, to mark them in text. */
+    public SpecialTokenMarks marks() {
+        SpecialTokenMarks known = marks;
+        if (known == null) {
+            known = new SpecialTokenMarks(addedTokens()); // several threads may create it, with the same result
+            marks = known;
+        }
+        return known;
+    }
+
+    /** Encodes text with marks, which prevent special tokens and are then removed; see {@link SpecialTokenMarks}. */
+    public int[] encodeMarked(String text, boolean addSpecial, char mark) {
+        TokenIdList ids = new TokenIdList();
+        encode(text, addSpecial, mark, ids);
+        return ids.toArray();
+    }
+
+    private void encode(String text, boolean addSpecial, char mark, TokenIdList ids) {
         String whole = wellFormed(text);
         Worker worker = idle.poll();
         if (worker == null) {
@@ -131,7 +163,7 @@ public final class Tokenizer {
         if (addSpecial) {
             ids.addAll(template.before());
         }
-        encode(whole, worker, ids);
+        encode(whole, worker, mark, ids);
         if (addSpecial) {
             ids.addAll(template.after());
         }
@@ -141,8 +173,8 @@ public final class Tokenizer {
         }
     }
 
-    private void encode(String text, Worker worker, TokenIdList ids) {
-        added.splitRaw(text, new AddedTokens.Parts() {
+    private void encode(String text, Worker worker, char mark, TokenIdList ids) {
+        added.splitRaw(text, mark, new AddedTokens.Parts() {
             @Override
             public void token(int id) {
                 ids.add(id);
@@ -151,7 +183,7 @@ public final class Tokenizer {
             @Override
             public void text(int from, int to) {
                 String normalized = normalizer.apply(text.substring(from, to), worker.budget);
-                added.splitNormalized(normalized, new AddedTokens.Parts() {
+                added.splitNormalized(normalized, mark, new AddedTokens.Parts() {
                     @Override
                     public void token(int id) {
                         ids.add(id);
@@ -161,7 +193,8 @@ public final class Tokenizer {
                     public void text(int start, int end) {
                         char[] chars = new char[end - start];
                         normalized.getChars(start, end, chars, 0);
-                        worker.pieces.preToken(chars, 0, chars.length, from == 0 && start == 0);
+                        int length = mark == NO_MARK ? chars.length : SpecialTokenMarks.remove(chars, mark);
+                        worker.pieces.preToken(chars, 0, length, from == 0 && start == 0);
                     }
                 });
             }

@@ -41,6 +41,8 @@ public record ModelQuantizer(
             ObjectNode report = report(out, result);
             save(out, report);
             return report;
+        } catch (IOException failure) {
+            throw new ModelException(out, "cannot be locked: " + failure, failure);
         }
     }
 

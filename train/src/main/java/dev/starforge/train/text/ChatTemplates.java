@@ -8,6 +8,7 @@ import dev.starforge.text.tokenizer.Tokenizer;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Clock;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -19,24 +20,41 @@ public final class ChatTemplates {
 
     private ChatTemplates() {}
 
+    /**
+     * The source of a chat template.
+     *
+     * @param file where it was found, for error messages
+     */
+    public record Source(Path file, String text) {
+        /** Parses the template, with the special tokens of a model. */
+        public ChatTemplate parse(Path model, Tokenizer tokenizer, Clock clock) {
+            return ChatTemplate.parse(file, text, tokens(model, tokenizer), clock);
+        }
+    }
+
     /** Returns the source of the template, if the model has one. */
     public static Optional<String> source(Path model) {
+        return find(model).map(Source::text);
+    }
+
+    /** Finds the template of a model, if it has one. */
+    public static Optional<Source> find(Path model) {
         if (!Files.isDirectory(model)) {
             try (GgufFile file = GgufFile.open(model)) {
-                return file.hasKey(GGUF_KEY) ? Optional.of(file.string(GGUF_KEY)) : Optional.empty();
+                return file.hasKey(GGUF_KEY) ? Optional.of(new Source(model, file.string(GGUF_KEY))) : Optional.empty();
             }
         }
         Path alone = model.resolve("chat_template.jinja");
         Path settings = model.resolve("tokenizer_config.json");
         try {
             if (Files.exists(alone)) {
-                return Optional.of(Files.readString(alone));
+                return Optional.of(new Source(alone, Files.readString(alone)));
             }
         } catch (IOException failure) {
             throw new ModelException(alone, "cannot be read: " + failure, failure);
         }
         return Files.exists(settings) && JsonConfig.read(settings).has("chat_template")
-                ? Optional.of(JsonConfig.read(settings).string("chat_template"))
+                ? Optional.of(new Source(settings, JsonConfig.read(settings).string("chat_template")))
                 : Optional.empty();
     }
 

@@ -104,6 +104,7 @@ public final class Relay {
     private RelayOutcome relayWithRetries(Call call) throws IOException, InterruptedException {
         long arrived = System.nanoTime();
         RoutingKey key = RoutingKey.of(call.body());
+        call.parsed();
         String model = starter.model(key.model());
         String scope = call.tenant() + "\n" + model;
         Set<String> failed = new HashSet<>();
@@ -143,7 +144,7 @@ public final class Relay {
             try {
                 worker.send(call.head().method(), target(call), headers(call, lease), call.body());
                 response = worker.readHead();
-                if (!response.isEventStream()) {
+                if (!response.isStreamed()) {
                     body = worker.readBody(response);
                 }
             } catch (IOException e) {
@@ -158,6 +159,9 @@ public final class Relay {
             call.header(WORKER, lease.workerId());
             if (response.isEventStream()) {
                 return Optional.of(stream(attempt, worker));
+            }
+            if (response.isStreamed()) {
+                return Optional.of(copy(attempt, worker, response.contentType()));
             }
             lease.close(); // before the response, after which the client may send the next request
             call.respond(response.status(), response.contentType(), body);
@@ -223,6 +227,29 @@ public final class Relay {
                 lease.close();
             }
             client.write(event.get());
+        }
+    }
+
+    /** Relays a long response that has no events; if the worker fails, the response ends in the middle. */
+    private static RelayOutcome copy(Attempt attempt, WorkerConnection worker, String type) throws IOException {
+        ResponseStream client = attempt.call.stream(type);
+        while (true) {
+            Optional<byte[]> part;
+            try {
+                part = worker.readChunk();
+            } catch (IOException e) {
+                if (!attempt.disconnected.get()) {
+                    attempt.lease.reportFailure();
+                }
+                throw e;
+            }
+            if (part.isEmpty()) {
+                attempt.lease.close();
+                client.finish();
+                return RelayOutcome.OK;
+            }
+            attempt.lease.touch();
+            client.write(part.get());
         }
     }
 

@@ -95,6 +95,11 @@ final class WorkerConnection implements AutoCloseable {
             return headers.getOrDefault("content-type", "application/octet-stream");
         }
 
+        /** Returns true for a response that is relayed part by part. */
+        boolean isStreamed() {
+            return isChunked() && status == 200;
+        }
+
         boolean isEventStream() {
             return isChunked() && contentType().startsWith("text/event-stream");
         }
