@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.Map;
+import java.util.function.LongPredicate;
 
 /**
  * Reads the body of a request, with Content-Length or chunked, up to the limit. Memory is reserved from the budget of the server as bytes
@@ -13,21 +14,36 @@ final class BodyReader implements AutoCloseable {
     private static final byte[] LINE = {'\r', '\n'};
     private static final int MAX_LINE = 256;
     private static final int MAX_TRAILERS = 32;
-    private static final int INITIAL_BUFFER = 16 << 10;
+    private static final int INITIAL_BUFFER = 4 << 10;
 
     private final ConnectionReader reader;
     private final int limit;
     private final ByteBudget budget;
+    private final LongPredicate reserveByEviction;
     private final long deadline;
+    private final long since = System.nanoTime();
     private byte[] bytes = {};
     private int length;
-    private long reserved;
+    private volatile long reserved;
 
-    BodyReader(ConnectionReader reader, int limit, ByteBudget budget, long deadline) {
+    /** @param reserveByEviction reserves memory from the budget when it is exhausted; returns false if it cannot */
+    BodyReader(
+            ConnectionReader reader, int limit, ByteBudget budget, LongPredicate reserveByEviction, long deadline) {
         this.reader = reader;
         this.limit = limit;
         this.budget = budget;
+        this.reserveByEviction = reserveByEviction;
         this.deadline = deadline;
+    }
+
+    /** When the body began to arrive, by {@link System#nanoTime}. */
+    long since() {
+        return since;
+    }
+
+    /** Bytes of the budget that the body takes. */
+    long reserved() {
+        return reserved;
     }
 
     /** Rejects a Content-Length beyond the limit before reading the body. */
@@ -72,7 +88,7 @@ final class BodyReader implements AutoCloseable {
         if (size == bytes.length) {
             return;
         }
-        if (!budget.tryReserve(size)) {
+        if (!budget.tryReserve(size) && !reserveByEviction.test(size)) {
             throw new HttpException(
                     503,
                     "overloaded",

@@ -9,6 +9,8 @@ import java.nio.charset.StandardCharsets;
 import java.time.Clock;
 import java.time.Duration;
 import java.util.Arrays;
+import java.util.Optional;
+import java.util.function.LongPredicate;
 
 /** One connection: serves its requests one after the other, without pipelining. */
 final class Connection {
@@ -19,21 +21,36 @@ final class Connection {
     private final Handler handler;
     private final HttpLimits limits;
     private final ByteBudget buffers;
+    private final EvictingReserver reserver;
     private final ConnectionReader reader;
     private final ResponseWriter writer;
     private volatile boolean essentialOnly;
     private volatile boolean busy;
     private volatile boolean draining;
     private volatile long idleSince = System.nanoTime();
+    private volatile Optional<BodyReader> arriving = Optional.empty();
     private boolean serving; // guarded by this
     private boolean evicted; // guarded by this
 
+    /** Reserves memory for the body of a connection by closing others whose bodies are slow to arrive. */
+    interface EvictingReserver {
+        boolean reserve(Connection connection, long bytes);
+    }
+
     /** Takes over the socket, and closes it if this fails. */
-    Connection(Socket socket, Handler handler, HttpLimits limits, ByteBudget buffers, Clock clock) throws IOException {
+    Connection(
+            Socket socket,
+            Handler handler,
+            HttpLimits limits,
+            ByteBudget buffers,
+            EvictingReserver reserver,
+            Clock clock)
+            throws IOException {
         this.socket = socket;
         this.handler = handler;
         this.limits = limits;
         this.buffers = buffers;
+        this.reserver = reserver;
         try {
             socket.setOption(StandardSocketOptions.TCP_NODELAY, true);
             reader = new ConnectionReader(socket.getInputStream(), buffers);
@@ -93,10 +110,17 @@ final class Connection {
             throw new EOFException("the connection was closed to make room for another");
         }
         serving = true;
+        arriving = Optional.empty();
     }
 
     private synchronized void endServing() {
         serving = false;
+        arriving = Optional.empty();
+    }
+
+    /** The body that is arriving, if there is one. */
+    Optional<BodyReader> arriving() {
+        return arriving;
     }
 
     /** Start of the connection, or the end of its last request. */
@@ -190,7 +214,9 @@ final class Connection {
             writer.interim();
         }
         long deadline = System.nanoTime() + limits.bodyTime().toNanos();
-        try (BodyReader body = new BodyReader(reader, limits.body(), buffers, deadline)) {
+        LongPredicate byEviction = bytes -> reserver.reserve(this, bytes);
+        try (BodyReader body = new BodyReader(reader, limits.body(), buffers, byEviction, deadline)) {
+            arriving = Optional.of(body);
             Exchange exchange = new Exchange(head, body.read(head), writer, body::close);
             beginServing();
             return handle(exchange);

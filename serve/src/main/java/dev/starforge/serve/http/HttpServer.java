@@ -14,6 +14,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Predicate;
 import java.util.stream.Collectors;
 
 /**
@@ -29,24 +30,41 @@ public final class HttpServer implements AutoCloseable {
 
     private static final Duration TICK = Duration.ofMillis(100);
 
+    /** A body that has been arriving for longer gives way to others. */
+    private static final Duration SLOW_BODY = Duration.ofSeconds(1);
+
     private final ServerSocket listener;
     private final Handler handler;
     private final HttpLimits limits;
     private final Clock clock;
+    private final Predicate<InetAddress> shared;
     private final ByteBudget buffers;
     private final Set<Connection> connections = ConcurrentHashMap.newKeySet();
     private volatile boolean closing;
 
-    private HttpServer(ServerSocket listener, Handler handler, HttpLimits limits, Clock clock) {
+    private HttpServer(
+            ServerSocket listener, Handler handler, HttpLimits limits, Clock clock, Predicate<InetAddress> shared) {
         this.listener = listener;
         this.handler = handler;
         this.limits = limits;
         this.buffers = new ByteBudget(limits.buffers());
         this.clock = clock;
+        this.shared = shared;
     }
 
     /** Binds and listens; port 0 binds any free port. */
     public static HttpServer start(InetSocketAddress address, Handler handler, HttpLimits limits, Clock clock)
+            throws IOException {
+        return start(address, handler, limits, clock, InetAddress::isLoopbackAddress);
+    }
+
+    /** @param shared addresses of proxies, which {@link HttpLimits#perAddress} does not limit */
+    static HttpServer start(
+            InetSocketAddress address,
+            Handler handler,
+            HttpLimits limits,
+            Clock clock,
+            Predicate<InetAddress> shared)
             throws IOException {
         ServerSocket listener = new ServerSocket();
         try {
@@ -56,7 +74,7 @@ public final class HttpServer implements AutoCloseable {
             listener.close();
             throw new ListenException(address, failure);
         }
-        HttpServer server = new HttpServer(listener, handler, limits, clock);
+        HttpServer server = new HttpServer(listener, handler, limits, clock, shared);
         EssentialThread.start("http accept", server::accept);
         EssentialThread.start("http clock", server::watchWrites);
         return server;
@@ -96,7 +114,7 @@ public final class HttpServer implements AutoCloseable {
     private void serve(Socket socket) {
         Connection connection;
         try {
-            connection = new Connection(socket, handler, limits, buffers, clock);
+            connection = new Connection(socket, handler, limits, buffers, this::reserveByEviction, clock);
         } catch (IOException e) {
             return; // the client has disconnected; the socket is closed
         }
@@ -121,7 +139,7 @@ public final class HttpServer implements AutoCloseable {
      */
     private Optional<HttpException> refusal(Connection connection) {
         InetAddress address = connection.address();
-        if (!address.isLoopbackAddress()) {
+        if (!shared.test(address)) {
             List<Connection> same =
                     connections.stream().filter(each -> each.address().equals(address)).toList();
             if (same.size() >= limits.perAddress() && !evictOne(same)) {
@@ -136,6 +154,35 @@ public final class HttpServer implements AutoCloseable {
         }
         connection.serveEssentialOnly();
         return connections.size() < limits.connections() + RESERVED ? Optional.empty() : Optional.of(full(limits));
+    }
+
+    /**
+     * Reserves memory for a body when other bodies take all of it: closes the connections whose bodies have been arriving longest, and
+     * longer than {@link #SLOW_BODY}, so that requests that never arrive do not keep others out.
+     */
+    private boolean reserveByEviction(Connection connection, long bytes) {
+        long slow = System.nanoTime() - SLOW_BODY.toNanos();
+        record Arriving(Connection connection, long since, long reserved) {}
+        List<Arriving> victims = connections.stream()
+                .filter(each -> each != connection)
+                .flatMap(each -> each.arriving().stream()
+                        .map(body -> new Arriving(each, body.since(), body.reserved())))
+                .filter(each -> each.since() - slow < 0 && each.reserved() > 0)
+                .sorted(Comparator.comparingLong(Arriving::since))
+                .toList();
+        long missing = bytes;
+        for (Arriving victim : victims) {
+            if (missing > 0 && victim.connection().evict()) {
+                connections.remove(victim.connection());
+                missing -= victim.reserved();
+            }
+        }
+        try {
+            return missing <= 0 && buffers.reserve(bytes, SLOW_BODY);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            return false;
+        }
     }
 
     static HttpException full(HttpLimits limits) {
