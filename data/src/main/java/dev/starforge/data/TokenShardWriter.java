@@ -43,7 +43,7 @@ public final class TokenShardWriter implements AutoCloseable {
                     partial, StandardOpenOption.CREATE, StandardOpenOption.WRITE, StandardOpenOption.TRUNCATE_EXISTING);
             channel.position(TokenShard.HEADER);
         } catch (IOException failure) {
-            throw new DatasetException(file, "cannot be written: " + failure, failure);
+            throw new DatasetException(file, "cannot be written: " + failure.getMessage(), failure);
         }
     }
 
@@ -114,7 +114,7 @@ public final class TokenShardWriter implements AutoCloseable {
             channel.close();
             Files.move(partial, file, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
         } catch (IOException failure) {
-            throw new DatasetException(file, "cannot be written: " + failure, failure);
+            throw new DatasetException(file, "cannot be written: " + failure.getMessage(), failure);
         }
     }
 
@@ -154,7 +154,7 @@ public final class TokenShardWriter implements AutoCloseable {
         try {
             writeFully(block.flip());
         } catch (IOException failure) {
-            throw new DatasetException(file, "cannot be written: " + failure, failure);
+            throw new DatasetException(file, "cannot be written: " + failure.getMessage(), failure);
         }
         block.clear();
     }

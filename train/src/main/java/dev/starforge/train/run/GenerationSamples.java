@@ -15,6 +15,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Optional;
 import java.util.function.BooleanSupplier;
 import tools.jackson.databind.node.ArrayNode;
 import tools.jackson.databind.node.ObjectNode;
@@ -24,6 +25,7 @@ final class GenerationSamples {
     static final String FILE = "samples.json";
     private static final int PROMPT = 64;
     private static final int WRITTEN = 48;
+    private static final int LEAST = 16;
 
     private final Path file;
     private final TrainRun.Setup setup;
@@ -37,12 +39,51 @@ final class GenerationSamples {
         TokenDocuments documents = sources.validation().count() > 0 ? sources.validation() : sources.train();
         int wanted = setup.tokenizer().isPresent() ? config.get(Keys.SAMPLES) : 0;
         int room = Math.min(PROMPT, model.info().contextLength() - WRITTEN - 1);
-        for (int d = 0; d < documents.count() && prompts.size() < wanted; d++) {
-            if (documents.length(d) >= 16 && room >= 8) {
-                TokenDocument read = documents.read(d);
-                prompts.add(Arrays.copyOf(read.ids(), Math.min(room, read.ids().length / 2)));
+        prompts.addAll(prompts(documents, wanted, room));
+    }
+
+    /** Different prompts from documents that are evenly spaced over a split. */
+    static List<int[]> prompts(TokenDocuments documents, int wanted, int room) {
+        List<int[]> prompts = new ArrayList<>();
+        int stride = Math.max(1, documents.count() / Math.max(1, wanted));
+        for (int first = 0; first < stride; first++) {
+            for (int d = first; d < documents.count() && prompts.size() < wanted; d += stride) {
+                if (documents.length(d) >= LEAST && room >= LEAST / 2) {
+                    prompt(documents.read(d), room)
+                            .filter(prompt -> prompts.stream().noneMatch(other -> Arrays.equals(other, prompt)))
+                            .ifPresent(prompts::add);
+                }
             }
         }
+        return prompts;
+    }
+
+    /**
+     * The beginning of a document. Those of a dataset begin with metadata or a license, so there it is code from the
+     * first half of the longest text that counts in the loss; changed functions have it after the end of their file.
+     */
+    private static Optional<int[]> prompt(TokenDocument document, int room) {
+        int[] ids = document.ids();
+        if (document.id().startsWith("chunk-")) {
+            return Optional.empty();
+        }
+        if (!document.id().startsWith("commit-") && !document.id().startsWith("files-")) {
+            return Optional.of(Arrays.copyOf(ids, Math.min(room, ids.length / 2)));
+        }
+        int begin = 0;
+        int length = 0;
+        for (int from = 0, to; from < ids.length; from = to + 1) {
+            for (to = from; to < ids.length && document.counted()[to]; to++) {
+                // to the end of the run
+            }
+            if (to - from > length) {
+                begin = from;
+                length = to - from;
+            }
+        }
+        return length < LEAST
+                ? Optional.empty()
+                : Optional.of(Arrays.copyOfRange(ids, begin + Math.max(0, length / 2 - room), begin + length / 2));
     }
 
     /** Completes the prompts with the untrained model. Returns false if stopped; nothing is written then. */
