@@ -82,7 +82,8 @@ public final class ModelFiles implements AutoCloseable {
         Pickle.refuse(path);
         throw new ModelException(
                 path,
-                "expected a folder with config.json and safetensors, or a GGUF file"
+                (Files.exists(path) ? "" : "no such file or folder; ")
+                        + "expected a folder with config.json and safetensors, or a GGUF file"
                         + (path.toString().endsWith(".safetensors") ? "; pass the folder of this file" : ""));
     }
 
