@@ -53,13 +53,8 @@ public final class Worker implements AutoCloseable {
         inference = new InferenceService(
                 options.model(), options.timeout(), () -> Duration.between(begin, clock.instant()));
         routes = routes(clock, random, () -> Duration.between(begin, clock.instant()));
-        Router router = new Router(
-                routes,
-                new AccessControl(options.keys()),
-                options.requests(),
-                log,
-                () -> id(random),
-                refusals(inference));
+        Router router =
+                new Router(routes, access(options), options.requests(), log, () -> id(random), refusals(inference));
         server = HttpServer.start(options.address(), router, options.limits(), clock);
     }
 
@@ -73,6 +68,12 @@ public final class Worker implements AutoCloseable {
         Worker worker = new Worker(options, log, clock, random);
         log.line(LogLevel.INFO, "worker", "listen", worker.uri().toString()).log("listening on " + worker.uri());
         return worker;
+    }
+
+    private static AccessControl access(WorkerOptions options) {
+        List<String> admins = options.allAdminKeys();
+        boolean clientsAreAdmins = options.keys().isEmpty() && admins.isEmpty();
+        return new AccessControl(options.keys(), admins, clientsAreAdmins, _ -> false);
     }
 
     private static Router.RejectionCounter refusals(InferenceService inference) {
@@ -91,7 +92,8 @@ public final class Worker implements AutoCloseable {
 
     private List<ApiRoute> routes(Clock clock, RandomGenerator random, Supplier<Duration> uptime) {
         List<ApiRoute> all = new ArrayList<>();
-        all.addAll(new LifecycleRoutes(options.workerId(), inference, uptime, this::startDrain).routes());
+        all.addAll(new LifecycleRoutes(options.workerId(), options.secret(), inference, uptime, this::startDrain)
+                .routes());
         all.addAll(new ExecuteRoutes(inference, log, clock, random::nextLong).routes());
         all.addAll(new CompletionRoutes(inference, clock, random::nextLong, () -> id(random)).routes());
         all.addAll(new ModelRoutes(inference, options.adapterRoot()).routes());

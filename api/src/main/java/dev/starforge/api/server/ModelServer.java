@@ -94,7 +94,7 @@ public final class ModelServer implements AutoCloseable {
     public void sendCallback(URI listener) throws IOException, InterruptedException {
         String device = scheduler.card().device();
         String backend = device.replaceAll(":.*", "");
-        new Callback(listener, options.keys().stream().findFirst().orElse(""), FIRST_PAUSE)
+        new Callback(listener, options.callbackKey(), FIRST_PAUSE)
                 .send(new Callback.Ready(
                         options.workerId(),
                         scheduler.card().id(),

@@ -58,6 +58,14 @@ public final class ServingFlags {
     private Path keys;
 
     @Option(
+            names = "--admin-key-file",
+            paramLabel = "FILE",
+            description =
+                    "File with admin keys, one per line; they may also shut the server down. With --api-key-file, other keys"
+                            + " may not.")
+    private Path adminKeys;
+
+    @Option(
             names = "--served-model-name",
             paramLabel = "NAME",
             description = "Model name in the API. Default: the name of the file or folder.")
@@ -168,6 +176,11 @@ public final class ServingFlags {
         return ApiKeys.read("--api-key-file", keys, this::wrong);
     }
 
+    /** The keys of --admin-key-file. */
+    public List<String> adminKeys() {
+        return ApiKeys.read("--admin-key-file", adminKeys, this::wrong);
+    }
+
     /** Options of the HTTP server. */
     public WorkerOptions worker(String workerId, String model, int port) {
         if (port < 0 || port > 65_535) {
@@ -178,7 +191,7 @@ public final class ServingFlags {
         }
         WorkerOptions options = WorkerOptions.local(workerId, model, port)
                 .withAddress(new InetSocketAddress(address(), port))
-                .withKeys(apiKeys())
+                .withKeys(apiKeys(), adminKeys())
                 .withTimes(Duration.ofSeconds(timeout), Duration.ofSeconds(30));
         return adapterRoot == null ? options : options.withAdapterRoot(adapterRoot);
     }

@@ -20,8 +20,10 @@ import java.io.IOException;
 import java.io.PrintWriter;
 import java.net.URI;
 import java.time.Clock;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.stream.Stream;
 
 /**
  * The process of a {@link ModelServer}: its log, its exit code, and its end on SIGTERM. The exit code shows whether a restart can
@@ -35,11 +37,17 @@ public final class ServerProcess {
 
     private final String workerId;
     private final ServingFlags flags;
+    private final String startSecret;
     private final EventLog log;
 
-    public ServerProcess(String workerId, ServingFlags flags) {
+    /** @param startSecret shared with the pool that started the process; empty without a pool */
+    public ServerProcess(String workerId, ServingFlags flags, String startSecret) {
         this.workerId = workerId;
         this.flags = flags;
+        this.startSecret = startSecret;
+        List<String> secrets = Stream.of(flags.apiKeys(), flags.adminKeys(), List.of(startSecret))
+                .flatMap(List::stream)
+                .toList();
         PrintWriter err = flags.commandLine().getErr();
         this.log = new EventLog(
                 line -> {
@@ -49,7 +57,7 @@ public final class ServerProcess {
                 System.console() != null ? LogFormat.PLAIN : LogFormat.JSON,
                 flags.level(),
                 Clock.systemUTC(),
-                flags.apiKeys(),
+                secrets,
                 Map.of("worker_id", workerId));
     }
 
@@ -57,7 +65,7 @@ public final class ServerProcess {
     public int run(TunedModel tuned, int port, Optional<URI> callback) {
         flags.selectDevice();
         callback.ifPresent(this::checkCallback);
-        WorkerOptions options = flags.worker(workerId, flags.name(tuned), port);
+        WorkerOptions options = flags.worker(workerId, flags.name(tuned), port).withStartSecret(startSecret);
         try {
             EngineOptions engine = flags.engine();
             try (ModelServer server = ModelServer.start(tuned, options, engine, flags::open, log)) {

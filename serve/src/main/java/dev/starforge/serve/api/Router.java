@@ -67,12 +67,14 @@ public final class Router implements Handler {
 
     @Override
     public Permit admit(RequestHead head) {
-        if (routes.stream().noneMatch(route -> route.auth() == Auth.PUBLIC && route.matches(head.path()))) {
+        if (routes.stream().noneMatch(route -> route.auth().needsNoClientKey() && route.matches(head.path()))) {
             access.check(head);
         }
         ApiRoute route = route(head);
-        if (route.auth() == Auth.ADMIN) {
-            access.checkAdmin(head);
+        switch (route.auth()) {
+            case ADMIN -> access.checkAdmin(head);
+            case WORKER -> access.checkWorker(head);
+            case PUBLIC, CLIENT -> {}
         }
         if (!route.execution().isLimited()) {
             return () -> {};
