@@ -32,7 +32,7 @@ public final class Callback {
     private final Duration firstPause;
 
     /**
-     * @param key API key of the worker, sent with the callback; empty for none
+     * @param key sent with the callback, see {@link WorkerOptions#callbackKey}; empty for none
      * @param firstPause pause after the first failure; doubles with each failure
      */
     public Callback(URI listener, String key, Duration firstPause) {

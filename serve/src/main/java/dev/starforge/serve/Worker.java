@@ -46,20 +46,15 @@ public final class Worker implements AutoCloseable {
     private final CountDownLatch ended = new CountDownLatch(1);
 
     private Worker(WorkerOptions options, EventLog log, Clock clock, RandomGenerator random) throws IOException {
-        AccessControl.checkAddress(options.address().getAddress(), options.keys());
+        AccessControl.checkAddress(options.address().getAddress(), options.keys().clients());
         this.options = options;
         this.log = log;
         Instant begin = clock.instant();
         inference = new InferenceService(
-                options.model(), options.timeout(), () -> Duration.between(begin, clock.instant()));
+                options.names().id(), options.times().request(), () -> Duration.between(begin, clock.instant()));
         routes = routes(clock, random, () -> Duration.between(begin, clock.instant()));
-        Router router = new Router(
-                routes,
-                new AccessControl(options.keys()),
-                options.requests(),
-                log,
-                () -> id(random),
-                refusals(inference));
+        Router router =
+                new Router(routes, access(options), options.requests(), log, () -> id(random), refusals(inference));
         server = HttpServer.start(options.address(), router, options.limits(), clock);
     }
 
@@ -73,6 +68,12 @@ public final class Worker implements AutoCloseable {
         Worker worker = new Worker(options, log, clock, random);
         log.line(LogLevel.INFO, "worker", "listen", worker.uri().toString()).log("listening on " + worker.uri());
         return worker;
+    }
+
+    private static AccessControl access(WorkerOptions options) {
+        List<String> admins = options.keys().allAdmins();
+        boolean clientsAreAdmins = options.keys().clients().isEmpty() && admins.isEmpty();
+        return new AccessControl(options.keys().clients(), admins, clientsAreAdmins, _ -> false);
     }
 
     private static Router.RejectionCounter refusals(InferenceService inference) {
@@ -91,7 +92,8 @@ public final class Worker implements AutoCloseable {
 
     private List<ApiRoute> routes(Clock clock, RandomGenerator random, Supplier<Duration> uptime) {
         List<ApiRoute> all = new ArrayList<>();
-        all.addAll(new LifecycleRoutes(options.workerId(), inference, uptime, this::startDrain).routes());
+        all.addAll(new LifecycleRoutes(options.workerId(), options.keys().secret(), inference, uptime, this::startDrain)
+                .routes());
         all.addAll(new ExecuteRoutes(inference, log, clock, random::nextLong).routes());
         all.addAll(new CompletionRoutes(
                         inference, clock, random::nextLong, () -> id(random), options.specialTokensInContent())
@@ -148,7 +150,7 @@ public final class Worker implements AutoCloseable {
         if (draining.compareAndSet(false, true)) {
             log.line(LogLevel.INFO, "worker", "drain", options.workerId()).log("draining: running requests finish");
             try {
-                inference.awaitInFlight(options.drainTime());
+                inference.awaitInFlight(options.times().drain());
             } catch (InterruptedException e) {
                 Thread.currentThread().interrupt();
             } finally {

@@ -81,6 +81,54 @@ final class AccessTest {
     }
 
     @Test
+    void anAdminNamesTenantsAndClientsDoNot() throws Exception {
+        String named = "0f".repeat(32);
+        try (Fixture fixture =
+                new Fixture(new FakeEngine(), options -> options.withKeys(List.of(KEY), List.of("admin-key")))) {
+            for (String[] request : List.of(
+                    new String[] {"admin-key", named},
+                    new String[] {"admin-key", "none"},
+                    new String[] {"admin-key", "../" + named},
+                    new String[] {KEY, named})) {
+                Fixture.Reply reply = fixture.post(
+                        "/v1/completions",
+                        "{'prompt':'x'}",
+                        "Authorization",
+                        "Bearer " + request[0],
+                        "X-Starforge-Tenant",
+                        request[1]);
+                assertThat(reply.status()).isEqualTo(200);
+            }
+            List<String> tenants = fixture.engine.requests.stream()
+                    .map(request -> request.tenant())
+                    .toList();
+            assertThat(tenants.get(0)).isEqualTo(named);
+            assertThat(tenants.get(1)).isEmpty();
+            assertThat(tenants.get(2)).hasSize(64).isNotEqualTo(named);
+            assertThat(tenants.get(3)).hasSize(64).isNotEqualTo(named).isNotEqualTo(tenants.get(2));
+        }
+    }
+
+    @Test
+    void shuttingDownNeedsAnAdminKeyWhereThereAreKeys() throws Exception {
+        try (Fixture fixture = locked()) {
+            Fixture.Reply reply = fixture.post("/shutdown", "", "Authorization", "Bearer " + KEY);
+            assertThat(reply.status()).isEqualTo(403);
+            assertThat(reply.json().at("/error/code").stringValue()).isEqualTo("admin_key_required");
+        }
+        try (Fixture fixture =
+                new Fixture(new FakeEngine(), options -> options.withKeys(List.of(KEY), List.of("admin-key")))) {
+            assertThat(fixture.post("/shutdown", "", "Authorization", "Bearer " + KEY)
+                            .status())
+                    .isEqualTo(403);
+            assertThat(fixture.post("/shutdown", "").status()).isEqualTo(401);
+            assertThat(fixture.post("/shutdown", "", "Authorization", "Bearer admin-key")
+                            .status())
+                    .isEqualTo(202);
+        }
+    }
+
+    @Test
     void anotherAddressNeedsAKey() {
         WorkerOptions open = WorkerOptions.local("w", "m", 0).withAddress(new InetSocketAddress("0.0.0.0", 0));
         assertThatThrownBy(() -> Worker.start(open, EventLog.silent(), Clock.systemUTC(), new Random(1)))

@@ -41,7 +41,7 @@ public final class Fixture implements AutoCloseable {
                 EventLog.LogFormat.JSON,
                 EventLog.LogLevel.DEBUG,
                 Clock.systemUTC(),
-                options.keys(),
+                options.keys().clients(),
                 Map.of("worker_id", "worker-1"));
         worker = Worker.start(options, narration, Clock.systemUTC(), new Random(7));
         worker.open(engine);

@@ -4,6 +4,7 @@ import dev.starforge.serve.engine.ToolFormat;
 import dev.starforge.serve.log.EventLog;
 import java.io.Reader;
 import java.net.URI;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.security.SecureRandom;
@@ -36,6 +37,9 @@ public final class StubWorker {
         if (given.contains("--api-key-file")) {
             options = options.withKeys(Files.readAllLines(Path.of(value(given, "--api-key-file"))));
         }
+        if (given.contains("--start-secret-stdin")) {
+            options = options.withStartSecret(new String(System.in.readAllBytes(), StandardCharsets.US_ASCII).strip());
+        }
         try (Worker worker = Worker.start(options, EventLog.silent(), Clock.systemUTC(), new SecureRandom());
                 FakeEngine engine = new FakeEngine(name, true, ToolFormat.NONE)) {
             Thread.sleep(number(model, "load_ms", 0));
@@ -57,7 +61,7 @@ public final class StubWorker {
     private static void callBack(List<String> given, WorkerOptions options, Worker worker, int times) throws Exception {
         Callback.Ready ready = new Callback.Ready(
                 options.workerId(),
-                options.model(),
+                options.names().id(),
                 123_456,
                 "system",
                 worker.uri(),
@@ -67,10 +71,7 @@ public final class StubWorker {
                 "cpu",
                 "ready");
         for (int i = 0; i < times; i++) {
-            new Callback(
-                            URI.create(value(given, "--callback-url")),
-                            options.keys().stream().findFirst().orElse(""),
-                            Duration.ofMillis(50))
+            new Callback(URI.create(value(given, "--callback-url")), options.keys().callbackKey(), Duration.ofMillis(50))
                     .send(ready);
         }
     }

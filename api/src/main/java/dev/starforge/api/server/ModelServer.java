@@ -48,7 +48,7 @@ public final class ModelServer implements AutoCloseable {
         Worker worker = Worker.start(options, log, Clock.systemUTC(), new SecureRandom());
         try {
             Scheduler scheduler = Scheduler.start(
-                    () -> new ServedModelLoader(model, options.model(), options.aliases(), engine)
+                    () -> new ServedModelLoader(model, options.names(), engine)
                             .load(device.get(), worker::progress),
                     engine.maxQueue(),
                     System::nanoTime,
@@ -105,7 +105,7 @@ public final class ModelServer implements AutoCloseable {
     public void sendCallback(URI listener) throws IOException, InterruptedException {
         String device = scheduler.card().device();
         String backend = device.replaceAll(":.*", "");
-        new Callback(listener, options.keys().stream().findFirst().orElse(""), FIRST_PAUSE)
+        new Callback(listener, options.keys().callbackKey(), FIRST_PAUSE)
                 .send(new Callback.Ready(
                         options.workerId(),
                         scheduler.card().id(),

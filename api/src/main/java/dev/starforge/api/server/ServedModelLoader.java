@@ -5,6 +5,7 @@ import dev.starforge.model.generate.Engine;
 import dev.starforge.model.kv.KvTensors;
 import dev.starforge.model.load.ModelFiles;
 import dev.starforge.model.lora.AdapterTable;
+import dev.starforge.serve.WorkerOptions.ModelNames;
 import dev.starforge.serve.engine.ModelCard;
 import dev.starforge.serve.engine.ToolFormat;
 import dev.starforge.serve.scheduler.ServedModel;
@@ -20,7 +21,6 @@ import dev.starforge.train.tune.TunedModel;
 import java.time.Clock;
 import java.time.Instant;
 import java.util.Comparator;
-import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.TreeMap;
@@ -31,15 +31,12 @@ final class ServedModelLoader {
     private static final double SHARE_OF_FREE = 0.25;
 
     private final TunedModel tuned;
-    private final String id;
-    private final List<String> aliases;
+    private final ModelNames names;
     private final EngineOptions options;
 
-    /** @param aliases further names that requests can use for the model */
-    ServedModelLoader(TunedModel tuned, String id, List<String> aliases, EngineOptions options) {
+    ServedModelLoader(TunedModel tuned, ModelNames names, EngineOptions options) {
         this.tuned = tuned;
-        this.id = id;
-        this.aliases = aliases;
+        this.names = names;
         this.options = options;
     }
 
@@ -60,7 +57,7 @@ final class ServedModelLoader {
             Optional<ChatTemplates.Source> template =
                     options.chatTemplate().or(() -> ChatTemplates.find(tuned.model()));
             ModelCard card = new ModelCard(
-                    id,
+                    names.id(),
                     files.architecture(),
                     commonType(files),
                     model.info().vocabSize(),
@@ -70,7 +67,7 @@ final class ServedModelLoader {
                     tokenizer,
                     template.map(source -> source.parse(tuned.model(), tokenizer, Clock.systemDefaultZone())),
                     template.map(source -> ToolFormat.of(source.text())).orElse(ToolFormat.NONE),
-                    aliases);
+                    names.aliases());
             Engine engine = new Engine(model, device, precision, options.fallback(), blocks, options.maxBatch());
             return new ServedModel(
                     card, engine, table, files.eosTokenIds(), blocks, options.maxBatch(), weights.usedBytes(), () -> {

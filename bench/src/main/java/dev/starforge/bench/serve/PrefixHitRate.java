@@ -51,6 +51,7 @@ final class PrefixHitRate {
                 "127.0.0.1:0",
                 Optional.empty(),
                 Optional.empty(),
+                false,
                 RestartPolicy.DEFAULT,
                 List.of(model),
                 List.of());

@@ -28,6 +28,7 @@ final class StubPool {
                 args[1],
                 Optional.empty(),
                 Optional.empty(),
+                false,
                 restarts,
                 List.of(model),
                 List.of());

@@ -1,5 +1,8 @@
 package dev.starforge.cli.command;
 
+import dev.starforge.cli.hub.ModelStore;
+import dev.starforge.cli.model.Environment;
+import dev.starforge.cli.model.ModelLocator;
 import dev.starforge.cli.options.ApiKeys;
 import dev.starforge.cli.process.ExitCode;
 import dev.starforge.cli.process.FatalErrors;
@@ -13,14 +16,17 @@ import dev.starforge.serve.pool.PoolKeys;
 import dev.starforge.serve.pool.config.PoolConfig;
 import dev.starforge.serve.pool.config.PoolFile;
 import dev.starforge.text.config.ConfigException;
+import dev.starforge.text.file.PrivateFiles;
 import java.io.IOException;
 import java.io.PrintWriter;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Clock;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.Callable;
+import java.util.stream.Stream;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
@@ -74,8 +80,16 @@ final class PoolCommand implements Callable<Integer> {
 
     @Override
     public Integer call() throws IOException, InterruptedException {
-        PoolConfig read = PoolFile.read(file, state());
+        ModelStore store = Environment.system().store();
+        PoolConfig read = PoolFile.read(file, state(), name -> ModelLocator.named(name, store));
         PoolConfig config = listen == null ? read : read.withListen(listen);
+        List<Path> keyFiles = Stream.of(config.apiKeyFile(), config.adminKeyFile())
+                .flatMap(Optional::stream)
+                .toList();
+        rejectWriters(file);
+        for (Path each : keyFiles) {
+            rejectWriters(each);
+        }
         PoolKeys keys =
                 new PoolKeys(keys("api_key_file", config.apiKeyFile()), keys("admin_key_file", config.adminKeyFile()));
         PrintWriter err = spec.commandLine().getErr();
@@ -90,6 +104,7 @@ final class PoolCommand implements Callable<Integer> {
                 keys.all(),
                 Map.of("pool_id", config.id()));
         FatalErrors.install(err);
+        warnOfReaders(keyFiles, log);
         try (Pool pool = Pool.start(config, LauncherCommand.command(), keys, log)) {
             Thread hook = Thread.ofPlatform().unstarted(() -> {
                 pool.drain();
@@ -107,6 +122,23 @@ final class PoolCommand implements Callable<Integer> {
                     failed.getMessage() + (failed.isPortInUse() ? "; choose another with --listen HOST:PORT" : ""), failed);
         } catch (IllegalArgumentException unusable) { // a reachable address without API keys
             throw new ParameterException(spec.commandLine(), String.valueOf(unusable.getMessage()), unusable);
+        }
+    }
+
+    /** Keys that every user of the machine can read protect from other machines alone. */
+    private static void warnOfReaders(List<Path> files, EventLog log) throws IOException {
+        for (Path each : files) {
+            if (PrivateFiles.othersMay('r', each)) {
+                log.line(LogLevel.WARN, "pool", "check", each.toString())
+                        .log(each + ": all users of this machine can read these keys; chmod 600 makes them private");
+            }
+        }
+    }
+
+    /** A user who can write the config or its keys decides which programs get the requests of clients. */
+    private static void rejectWriters(Path each) throws IOException {
+        if (Files.exists(each) && PrivateFiles.othersMay('w', each)) {
+            throw new ConfigException(each + ": all users of this machine can write this file; chmod o-w prevents it");
         }
     }
 

@@ -54,6 +54,6 @@ final class ServeCommand implements Callable<Integer> {
         String named = DefaultModel.of(model, Path.of(""), err);
         TunedModel tuned = ModelFlags.describe(
                 TunedModel.of(ModelLocator.find(named, ModelFlags.WANTED), Optional.empty(), ModelFlags::base), err);
-        return new ServerProcess("serve", options).run(named, tuned, port, Optional.empty());
+        return new ServerProcess("serve", options, "").run(named, tuned, port, Optional.empty());
     }
 }

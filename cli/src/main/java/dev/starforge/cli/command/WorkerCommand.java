@@ -3,8 +3,10 @@ package dev.starforge.cli.command;
 import dev.starforge.cli.model.ModelLocator;
 import dev.starforge.cli.options.ModelFlags;
 import dev.starforge.cli.options.ServingFlags;
+import dev.starforge.cli.process.StandardInput;
 import dev.starforge.cli.serve.ServerProcess;
 import dev.starforge.train.tune.TunedModel;
+import java.io.IOException;
 import java.net.URI;
 import java.util.Optional;
 import java.util.concurrent.Callable;
@@ -70,10 +72,27 @@ final class WorkerCommand implements Callable<Integer> {
         }
     }
 
+    @Option(
+            names = "--start-secret-stdin",
+            description =
+                    "Read a secret of 64 hex digits from standard input. A pool that knows it can identify the worker and"
+                            + " shut it down. Used by `starforge pool`.")
+    private boolean secretFromInput;
+
     @Override
-    public Integer call() {
+    public Integer call() throws IOException {
+        String secret = secretFromInput ? secret() : "";
         TunedModel tuned =
                 TunedModel.of(ModelLocator.find(model, ModelFlags.WANTED), Optional.empty(), ModelFlags::base);
-        return new ServerProcess(workerId, options).run(model, tuned, port, callback.target());
+        return new ServerProcess(workerId, options, secret).run(model, tuned, port, callback.target());
+    }
+
+    private String secret() throws IOException {
+        String secret = StandardInput.ofProcess().text().strip();
+        if (!secret.matches("[0-9a-f]{64}")) {
+            throw options.wrong("--start-secret-stdin: expected 64 hex digits on standard input, got " + secret.length()
+                    + " characters");
+        }
+        return secret;
     }
 }

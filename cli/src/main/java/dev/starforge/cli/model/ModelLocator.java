@@ -9,6 +9,7 @@ import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 
 /** Finds models by path, or by name in the store and the HF cache. */
 public final class ModelLocator {
@@ -30,10 +31,7 @@ public final class ModelLocator {
         if (Files.exists(path)) {
             return path;
         }
-        if (name.equals(EmbeddedModel.NAME)) {
-            return EmbeddedModel.file();
-        }
-        return store.find(name).orElseThrow(() -> {
+        return named(name, store).orElseThrow(() -> {
             List<String> searched =
                     new ArrayList<>(List.of(path.toAbsolutePath().toString()));
             store.places(name).forEach(place -> searched.add(place.toString()));
@@ -41,6 +39,11 @@ public final class ModelLocator {
             return new ModelException(
                     path, "model not found; searched " + String.join(", ", searched) + ". " + pull + expected);
         });
+    }
+
+    /** The embedded model, or one of the store or the HF cache; empty if none has this name. */
+    public static Optional<Path> named(String name, ModelStore store) {
+        return name.equals(EmbeddedModel.NAME) ? Optional.of(EmbeddedModel.file()) : store.find(name);
     }
 
     private static Path path(String name) {

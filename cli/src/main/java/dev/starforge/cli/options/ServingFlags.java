@@ -60,6 +60,14 @@ public final class ServingFlags {
     private Path keys;
 
     @Option(
+            names = "--admin-key-file",
+            paramLabel = "FILE",
+            description =
+                    "File with admin keys, one per line; they may also shut the server down. With --api-key-file, other keys"
+                            + " may not.")
+    private Path adminKeys;
+
+    @Option(
             names = "--served-model-name",
             paramLabel = "NAME",
             description = "Model name in the API. Default: the name of the file or folder; requests can then also use MODEL"
@@ -175,20 +183,12 @@ public final class ServingFlags {
     }
 
     /**
-     * The names of a model in the API.
-     *
-     * @param id the name in responses
-     * @param aliases further names that requests can use
-     */
-    public record ModelNames(String id, List<String> aliases) {}
-
-    /**
      * Returns --served-model-name; otherwise the name of the model's file or folder, or the name under which it was found. Requests can
      * then also use the MODEL argument as it was given, and the file name with its extension.
      *
      * @param given the MODEL argument
      */
-    public ModelNames names(String given, TunedModel tuned) {
+    public WorkerOptions.ModelNames names(String given, TunedModel tuned) {
         Path file = tuned.adapter().orElse(tuned.model());
         boolean isPath = Files.exists(Path.of(given));
         String found = ModelServer.nameOf(isPath ? file : Path.of(given));
@@ -204,7 +204,7 @@ public final class ServingFlags {
                 .filter(name -> !name.equals(id) && !adapters.containsKey(name))
                 .distinct()
                 .toList();
-        return new ModelNames(id, aliases);
+        return new WorkerOptions.ModelNames(id, aliases);
     }
 
     /** The API keys of --api-key-file. */
@@ -212,8 +212,13 @@ public final class ServingFlags {
         return ApiKeys.read("--api-key-file", keys, this::wrong);
     }
 
+    /** The keys of --admin-key-file. */
+    public List<String> adminKeys() {
+        return ApiKeys.read("--admin-key-file", adminKeys, this::wrong);
+    }
+
     /** Options of the HTTP server. */
-    public WorkerOptions worker(String workerId, ModelNames model, int port) {
+    public WorkerOptions worker(String workerId, WorkerOptions.ModelNames model, int port) {
         if (port < 0 || port > 65_535) {
             throw wrong("--port: expected 0 to 65535, got " + port);
         }
@@ -225,9 +230,9 @@ public final class ServingFlags {
                     + " and " + maxConnectionsPerAddress);
         }
         WorkerOptions local = WorkerOptions.local(workerId, model.id(), port);
-        WorkerOptions options = local.withAliases(model.aliases())
+        WorkerOptions options = local.withNames(model)
                 .withAddress(new InetSocketAddress(address(), port))
-                .withKeys(apiKeys())
+                .withKeys(apiKeys(), adminKeys())
                 .withLimits(
                         local.limits().withConnections(maxConnections, maxConnectionsPerAddress), local.requests())
                 .withTimes(Duration.ofSeconds(timeout), Duration.ofSeconds(30))

@@ -24,8 +24,10 @@ import java.io.IOException;
 import java.io.PrintWriter;
 import java.net.URI;
 import java.time.Clock;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.stream.Stream;
 
 /**
  * The process of a {@link ModelServer}: its log, its exit code, and its end on SIGTERM. The exit code shows whether a restart can
@@ -39,11 +41,17 @@ public final class ServerProcess {
 
     private final String workerId;
     private final ServingFlags flags;
+    private final String startSecret;
     private final EventLog log;
 
-    public ServerProcess(String workerId, ServingFlags flags) {
+    /** @param startSecret shared with the pool that started the process; empty without a pool */
+    public ServerProcess(String workerId, ServingFlags flags, String startSecret) {
         this.workerId = workerId;
         this.flags = flags;
+        this.startSecret = startSecret;
+        List<String> secrets = Stream.of(flags.apiKeys(), flags.adminKeys(), List.of(startSecret))
+                .flatMap(List::stream)
+                .toList();
         PrintWriter err = flags.commandLine().getErr();
         this.log = new EventLog(
                 line -> {
@@ -53,7 +61,7 @@ public final class ServerProcess {
                 System.console() != null ? LogFormat.PLAIN : LogFormat.JSON,
                 flags.level(),
                 Clock.systemUTC(),
-                flags.apiKeys(),
+                secrets,
                 Map.of("worker_id", workerId));
     }
 
@@ -65,7 +73,8 @@ public final class ServerProcess {
     public int run(String given, TunedModel tuned, int port, Optional<URI> callback) {
         flags.selectDevice();
         callback.ifPresent(this::checkCallback);
-        WorkerOptions options = flags.worker(workerId, flags.names(given, tuned), port);
+        WorkerOptions options =
+                flags.worker(workerId, flags.names(given, tuned), port).withStartSecret(startSecret);
         FatalErrors.install(flags.commandLine().getErr());
         try {
             EngineOptions engine = flags.engine();
@@ -125,11 +134,11 @@ public final class ServerProcess {
     /** Prints how to use the server. */
     private void printHint(URI uri, WorkerOptions options) {
         PrintWriter out = flags.commandLine().getOut();
-        out.println("serving " + options.model() + " at " + uri);
+        out.println("serving " + options.names().id() + " at " + uri);
         String local = uri.toString().replace("//0.0.0.0:", "//127.0.0.1:").replace("//[0:0:0:0:0:0:0:0]:", "//[::1]:");
         out.println("  curl " + local + "/v1/completions -H 'Content-Type: application/json' "
-                + (options.keys().isEmpty() ? "" : "-H 'Authorization: Bearer KEY' ")
-                + "-d '{\"model\": \"" + options.model() + "\", \"prompt\": \"def hello():\", \"max_tokens\": 32}'");
+                + (options.keys().clients().isEmpty() ? "" : "-H 'Authorization: Bearer KEY' ")
+                + "-d '{\"model\": \"" + options.names().id() + "\", \"prompt\": \"def hello():\", \"max_tokens\": 32}'");
         out.println("  browser: " + local);
         out.println("  OpenAI clients: base_url " + local + "/v1; llama.vim: endpoint_fim " + local
                 + "/infill; llama.vscode: endpoint " + local);

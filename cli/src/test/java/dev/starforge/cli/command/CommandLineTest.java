@@ -187,6 +187,7 @@ final class CommandLineTest {
                 "worker --worker-id a --port 0 --model MODEL --callback-url here | 2 | --callback-url: expected"
                         + " http://HOST",
                 "worker --worker-id a --port 0 --model MODEL --callback-url x --no-callback | 2 | mutually exclusive",
+                "worker --worker-id a --port 0 --model MODEL --admin-key-file nowhere | 2 | --admin-key-file: nowhere cannot be read",
                 "worker --worker-id a --port 0 --model MODEL --metal-device 0 | 4 | metal",
                 "worker --worker-id a --model MODEL --port 0 --callback-url http://localhost:9999 --metal-device 0 | 4"
                         + " | metal",

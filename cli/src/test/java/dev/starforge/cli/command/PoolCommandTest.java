@@ -16,6 +16,7 @@ import java.net.http.HttpResponse.BodyHandlers;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -44,7 +45,9 @@ final class PoolCommandTest {
     @AfterEach
     void leaveNothingBehind() throws Exception {
         List<Long> workers = Files.exists(folder.resolve("state/workers")) ? pids() : List.of();
-        pool.destroyForcibly().waitFor();
+        if (pool != null) {
+            pool.destroyForcibly().waitFor();
+        }
         workers.forEach(pid -> ProcessHandle.of(pid).ifPresent(ProcessHandle::destroyForcibly));
         client.close();
     }
@@ -52,9 +55,10 @@ final class PoolCommandTest {
     private void start(String listen) throws IOException {
         List<String> command = new ArrayList<>(LauncherCommand.command());
         command.addAll(List.of("pool", "--config", folder.resolve("pool.yaml").toString(), "--listen", listen));
-        pool = new ProcessBuilder(command)
-                .redirectError(folder.resolve("pool.err").toFile())
-                .start();
+        ProcessBuilder builder = new ProcessBuilder(command)
+                .redirectError(folder.resolve("pool.err").toFile());
+        builder.environment().put("STARFORGE_HOME", folder.resolve("home").toString());
+        pool = builder.start();
         BufferedReader out = pool.inputReader(StandardCharsets.UTF_8);
         String line = out.readLine();
         assertThat(line).as(Files.readString(folder.resolve("pool.err"))).startsWith("pool test at ");
@@ -63,7 +67,7 @@ final class PoolCommandTest {
 
     private static HttpRequest post(URI server, String path, String json) {
         return HttpRequest.newBuilder(server.resolve(path))
-                .timeout(Duration.ofSeconds(60))
+                .timeout(Duration.ofSeconds(150))
                 .POST(BodyPublishers.ofString(json.replace('\'', '"')))
                 .build();
     }
@@ -107,6 +111,19 @@ final class PoolCommandTest {
     }
 
     @Test
+    void aConfigThatOthersCanWriteIsRefused() throws Exception {
+        Path config = Files.writeString(folder.resolve("pool.yaml"), "pool: {api_key_file: keys, state: state}");
+        Path keys = Files.writeString(folder.resolve("keys"), "key\n");
+        for (Path writable : List.of(config, keys)) {
+            Files.setPosixFilePermissions(writable, PosixFilePermissions.fromString("rw-r--rw-"));
+            CommandOutcome outcome = CommandOutcome.run("pool", "--config", config.toString());
+            assertThat(outcome.code()).isEqualTo(2);
+            assertThat(outcome.err()).contains(writable + ": all users of this machine can write this file");
+            Files.setPosixFilePermissions(writable, PosixFilePermissions.fromString("rw-r--r--"));
+        }
+    }
+
+    @Test
     void servesSurvivesAndEnds() throws Exception {
         byte[] model = Files.readAllBytes(MICRO);
         Files.write(folder.resolve("broken.gguf"), Arrays.copyOf(model, model.length / 2));
@@ -114,10 +131,11 @@ final class PoolCommandTest {
             pool: {id: test, state: state}
             restart: {backoff_s: 0.1}
             models:
-              - {name: micro, path: %s, device: cpu}
+              - {name: micro, path: pulled-before, device: cpu}
               - {name: broken, path: broken.gguf, device: cpu}
-            """.formatted(
-                        MICRO.toAbsolutePath().normalize()));
+            """);
+        Path store = Files.createDirectories(folder.resolve("home").resolve("models"));
+        Files.copy(MICRO, store.resolve("pulled-before.gguf"));
         start("127.0.0.1:0");
         String prompt = "{'model':'micro','prompt':'def hello():','max_tokens':4,'temperature':0}";
         String first = ask(200, "/v1/completions", prompt).path("choices").toString();

@@ -3,7 +3,7 @@ package dev.starforge.cli.options;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import dev.starforge.cli.options.ServingFlags.ModelNames;
+import dev.starforge.serve.WorkerOptions.ModelNames;
 import dev.starforge.train.tune.TunedModel;
 import java.nio.file.Files;
 import java.nio.file.Path;

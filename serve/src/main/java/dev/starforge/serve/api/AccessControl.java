@@ -7,29 +7,49 @@ import java.net.InetAddress;
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
+import java.util.function.Predicate;
 import java.util.stream.Stream;
 
 /**
  * Authentication. With keys, a request needs one of them; hashes are compared in constant time. Without keys, only local clients are
  * served, and no web pages: a page from any site can make a browser send requests to 127.0.0.1, but {@code Origin}, or with DNS
  * rebinding {@code Host}, names that site.
+ *
+ * <p>A pool sends its workers an admin key of theirs, and names the tenant of each request in {@link #TENANT}: clients' own keys stay
+ * with the pool.
  */
 public final class AccessControl {
+    /** Names the tenant on whose behalf an admin sends a request, by a hash, or as {@link #NO_TENANT}. */
+    public static final String TENANT = "X-Starforge-Tenant";
+
+    /** The tenant of clients without a key. */
+    public static final String NO_TENANT = "none";
+
     private static final String BEARER = "bearer ";
 
     private final List<String> keys;
     private final List<String> adminKeys;
+    private final boolean clientsAreAdmins;
+    private final Predicate<String> workerKeys;
 
     /** @param keys API keys, stored only as hashes; empty for no authentication */
     public AccessControl(List<String> keys) {
-        this(keys, List.of());
+        this(keys, List.of(), keys.isEmpty(), _ -> false);
     }
 
-    /** @param adminKeys keys for admin routes; if empty, every authenticated client may call them */
-    public AccessControl(List<String> keys, List<String> adminKeys) {
+    /**
+     * @param adminKeys keys for admin routes
+     * @param clientsAreAdmins whether clients without an admin key may call admin routes
+     * @param workerKeys returns true for the key of a worker that this server started
+     */
+    public AccessControl(
+            List<String> keys, List<String> adminKeys, boolean clientsAreAdmins, Predicate<String> workerKeys) {
         this.keys = keys.stream().map(Hashes::sha256).toList();
         this.adminKeys = adminKeys.stream().map(Hashes::sha256).toList();
+        this.clientsAreAdmins = clientsAreAdmins;
+        this.workerKeys = workerKeys;
     }
 
     /** Fails if the address is reachable from other machines and there are no keys. */
@@ -44,19 +64,31 @@ public final class AccessControl {
     public void check(RequestHead head) {
         if (keys.isEmpty()) {
             checkLocal(head);
-        } else if (tenant(head).isEmpty()) {
+        } else if (knownKey(head).isEmpty()) {
             throw unknown("an API key");
         }
     }
 
-    /** Fails unless the request has an admin key, if there are any. */
+    /** Fails unless the request has an admin key, or clients are admins. */
     void checkAdmin(RequestHead head) {
-        if (adminKeys.isEmpty() || adminKeys.contains(tenant(head))) {
+        if (clientsAreAdmins || adminKeys.contains(knownKey(head))) {
             return;
         }
-        throw tenant(head).isEmpty()
-                ? unknown("an admin key")
-                : new HttpException(403, "admin_key_required", "this path requires an admin key");
+        if (adminKeys.isEmpty()) {
+            throw adminKeyRequired("this path requires an admin key, and this server has none");
+        }
+        throw knownKey(head).isEmpty() ? unknown("an admin key") : adminKeyRequired("this path requires an admin key");
+    }
+
+    public static HttpException adminKeyRequired(String message) {
+        return new HttpException(403, "admin_key_required", message);
+    }
+
+    /** Fails unless the request has the key of a worker that this server started. */
+    void checkWorker(RequestHead head) {
+        if (!workerKeys.test(bearer(head))) {
+            throw unknown("the key of a worker that was started here");
+        }
     }
 
     private static HttpException unknown(String expected) {
@@ -67,18 +99,33 @@ public final class AccessControl {
                 Map.of("WWW-Authenticate", "Bearer"));
     }
 
-    /** The hash of the request's key, a client key or an admin key; empty if it has none of them. */
+    /** The tenant of a request: the hash of its key, or for an admin, whom it names; empty if it has no key. */
     public String tenant(RequestHead head) {
-        String given = head.header("authorization").orElse("");
-        boolean bearer = given.regionMatches(true, 0, BEARER, 0, BEARER.length());
-        byte[] hash = Hashes.sha256(bearer ? given.substring(BEARER.length()).strip() : "")
-                .getBytes(StandardCharsets.US_ASCII);
-        String tenant = "";
+        String key = knownKey(head);
+        if (!adminKeys.contains(key)) {
+            return key;
+        }
+        String named = head.header(TENANT.toLowerCase(Locale.ROOT)).orElse(key);
+        return named.equals(NO_TENANT) ? "" : named.matches("[0-9a-f]{64}") ? named : key;
+    }
+
+    /** The hash of the request's key, a client key or an admin key; empty if it has none of them. */
+    private String knownKey(RequestHead head) {
+        byte[] hash = Hashes.sha256(bearer(head)).getBytes(StandardCharsets.US_ASCII);
+        String known = "";
         for (String key : Stream.concat(keys.stream(), adminKeys.stream()).toList()) {
             // compares all keys, for constant time
-            tenant = MessageDigest.isEqual(hash, key.getBytes(StandardCharsets.US_ASCII)) ? key : tenant;
+            known = MessageDigest.isEqual(hash, key.getBytes(StandardCharsets.US_ASCII)) ? key : known;
         }
-        return tenant;
+        return known;
+    }
+
+    /** The key that a request sends, known or not; empty if there is none. */
+    public static String bearer(RequestHead head) {
+        String given = head.header("authorization").orElse("");
+        return given.regionMatches(true, 0, BEARER, 0, BEARER.length())
+                ? given.substring(BEARER.length()).strip()
+                : "";
     }
 
     private static void checkLocal(RequestHead head) {

@@ -69,12 +69,14 @@ public final class Router implements Handler {
 
     @Override
     public void admit(RequestHead head) {
-        if (!isPublic(head)) {
+        if (routes.stream().noneMatch(route -> route.auth().needsNoClientKey() && route.matches(head.path()))) {
             access.check(head);
         }
         ApiRoute route = route(head);
-        if (route.auth() == Auth.ADMIN) {
-            access.checkAdmin(head);
+        switch (route.auth()) {
+            case ADMIN -> access.checkAdmin(head);
+            case WORKER -> access.checkWorker(head);
+            case PUBLIC, CLIENT -> {}
         }
         if (route.execution().isLimited() && permits.availablePermits() == 0) {
             throw tooManyRequests();

@@ -31,6 +31,11 @@ public final class Counter implements Metric {
         adder.add(count);
     }
 
+    /** The count over all label values. */
+    long total() {
+        return counts.values().stream().mapToLong(LongAdder::sum).sum();
+    }
+
     @Override
     public void write(Exposition out) {
         out.family(name, help, "counter");

@@ -54,6 +54,11 @@ public final class WorkerMetrics {
     private final Histogram endToEnd;
     private final TokenRate rate = new TokenRate(RATE_WINDOW);
 
+    /** Tokens generated since the start: while it grows, the engine works. */
+    public long tokensGenerated() {
+        return tokens.total();
+    }
+
     /** @param status of the engine; read once per metric */
     public WorkerMetrics(String model, Supplier<EngineStatus> status, Supplier<Duration> uptime) {
         String label = "model_name=" + Exposition.quoted(model);

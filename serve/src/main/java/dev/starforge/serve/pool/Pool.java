@@ -19,6 +19,8 @@ import dev.starforge.serve.pool.config.RemoteEntry;
 import dev.starforge.serve.pool.device.DeviceDiscovery;
 import dev.starforge.serve.pool.proxy.HttpWorkerClient;
 import dev.starforge.serve.pool.proxy.Relay;
+import dev.starforge.serve.pool.proxy.TenantNames;
+import dev.starforge.serve.pool.proxy.WorkerConnector;
 import dev.starforge.serve.pool.route.WorkerRouting;
 import dev.starforge.serve.pool.start.OnDemandStarter;
 import dev.starforge.serve.pool.start.WorkerPreflight;
@@ -28,8 +30,8 @@ import dev.starforge.serve.pool.supervise.SupervisorContext;
 import dev.starforge.serve.pool.worker.PoolException;
 import dev.starforge.serve.pool.worker.PoolTimeouts;
 import dev.starforge.serve.pool.worker.WorkerCommand;
-import dev.starforge.serve.pool.worker.WorkerState;
 import java.io.IOException;
+import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.URI;
 import java.nio.file.Path;
@@ -37,8 +39,6 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.List;
-import java.util.Map;
-import java.util.Optional;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Executor;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -59,6 +59,7 @@ public final class Pool implements AutoCloseable {
     private final EventLog log;
     private final Supervisor supervisor;
     private final WorkerStarter starter;
+    private final OnDemandStarter onDemand;
     private final WorkerRegistry registry;
     private final List<ApiRoute> routes;
     private final HttpServer server;
@@ -69,7 +70,7 @@ public final class Pool implements AutoCloseable {
     private Pool(PoolConfig config, PoolDependencies parts, PoolKeys keys, EventLog log)
             throws IOException, InterruptedException {
         InetSocketAddress address = address(config.listen());
-        AccessControl.checkAddress(address.getAddress(), keys.clients());
+        checkAccess(config, keys, address.getAddress());
         this.config = config;
         this.parts = parts;
         this.log = log;
@@ -77,12 +78,10 @@ public final class Pool implements AutoCloseable {
         PoolMetrics metrics = new PoolMetrics();
         PoolEvents poolEvents = new PoolEvents(log, metrics, parts.clock());
         Executor checks = work -> Thread.ofVirtual().name("pool check").start(work);
-        WorkerCommand command = new WorkerCommand(
-                parts.program(),
-                config.apiKeyFile().map(Path::toAbsolutePath),
-                keys.clients().stream().findFirst().orElse(""),
-                this::uri);
-        HttpWorkerClient client = new HttpWorkerClient(HEALTH_TIMEOUT, timing.token());
+        WorkerCommand command =
+                new WorkerCommand(parts.program(), config.apiKeyFile().map(Path::toAbsolutePath), this::uri);
+        WorkerConnector connector = new WorkerConnector(parts.random());
+        HttpWorkerClient client = new HttpWorkerClient(connector, HEALTH_TIMEOUT, timing.token());
         supervisor = new Supervisor(new SupervisorContext(
                 config.state(),
                 parts.launcher(),
@@ -104,16 +103,19 @@ public final class Pool implements AutoCloseable {
                     timing);
             registry = new WorkerRegistry(supervisor, parts.resolver());
             WorkerRouting routing = new WorkerRouting();
-            OnDemandStarter starterOnDemand = new OnDemandStarter(config, supervisor, starter, timing);
+            onDemand = new OnDemandStarter(config, supervisor, starter, timing);
+            boolean callersAreAdmins = config.localAdmin() || !keys.admins().isEmpty();
             List<ApiRoute> all = new ArrayList<>();
             all.addAll(
                     new PoolRoutes(config, supervisor, starter, routing, metrics, poolEvents, parts.clock()).routes());
-            all.addAll(new WorkerRoutes(supervisor, starter, registry).routes());
-            Relay relay = new Relay(starterOnDemand, routing, metrics);
+            all.addAll(new WorkerRoutes(supervisor, starter, registry, callersAreAdmins).routes());
+            Relay relay = new Relay(onDemand, connector, new TenantNames(parts.random()), routing, metrics);
             all.addAll(relay.routes());
             all.addAll(PageRoutes.ofPool().routes());
             routes = List.copyOf(all);
-            AccessControl access = new AccessControl(keys.clients(), keys.admins());
+            boolean clientsAreAdmins = config.localAdmin() || keys.all().isEmpty(); // it serves this machine alone
+            AccessControl access =
+                    new AccessControl(keys.clients(), keys.admins(), clientsAreAdmins, supervisor::isCallbackKey);
             Router router = new Router(routes, access, MAX_REQUESTS, log, this::id, Router.RejectionCounter.UNCOUNTED);
             server = HttpServer.start(address, router, LIMITS, parts.clock());
         } catch (IOException | InterruptedException | RuntimeException failure) {
@@ -144,7 +146,7 @@ public final class Pool implements AutoCloseable {
             pool.close();
             throw failure;
         }
-        Thread.ofPlatform().name("pool tick").daemon().start(pool::tick);
+        EssentialThread.start("pool tick", pool::tick, log, parts.exit());
         Thread.ofVirtual().name("pool autostart").start(pool::autostart);
         Thread.ofVirtual().name("pool probe").start(pool::probe);
         log.line(LogLevel.INFO, "pool", "listen", pool.uri().toString()).log("listening on " + pool.uri());
@@ -164,6 +166,14 @@ public final class Pool implements AutoCloseable {
         return address;
     }
 
+    private static void checkAccess(PoolConfig config, PoolKeys keys, InetAddress address) {
+        AccessControl.checkAddress(address, keys.clients());
+        if (config.localAdmin() && !address.isLoopbackAddress()) {
+            throw new IllegalArgumentException("pool.local_admin: expected a loopback address to listen on, got "
+                    + config.listen() + "; other machines need admin_key_file");
+        }
+    }
+
     private String id() {
         return HexFormat.of().toHexDigits(parts.random().nextLong());
     }
@@ -178,12 +188,10 @@ public final class Pool implements AutoCloseable {
 
     private void autostart() {
         for (ModelEntry entry : config.models()) {
-            boolean started = supervisor.views().stream()
-                    .anyMatch(view -> view.model().equals(entry.name()) && view.state() != WorkerState.STOPPED);
-            if (entry.autostart() && !started) {
+            if (entry.autostart()) {
                 try {
-                    starter.start(new WorkerStarter.StartRequest(entry.name(), "", Map.of(), Optional.empty()));
-                } catch (PoolException failure) {
+                    onDemand.start(entry.name());
+                } catch (RuntimeException failure) {
                     warn("autostart", entry.name(), failure);
                 } catch (InterruptedException e) {
                     Thread.currentThread().interrupt();
@@ -211,7 +219,7 @@ public final class Pool implements AutoCloseable {
                 .log(action + " " + target + " failed: " + failure.getMessage());
     }
 
-    /** Supervises until {@link #close}; failures are logged. */
+    /** Supervises until {@link #close}; failures are logged. An error, such as a full heap, ends the process. */
     private void tick() {
         long resolved = parts.nanos().getAsLong();
         while (ticking) {
@@ -237,7 +245,7 @@ public final class Pool implements AutoCloseable {
     private void resolve() {
         try {
             registry.refresh();
-        } catch (PoolException failure) {
+        } catch (RuntimeException failure) {
             warn("resolve", config.id(), failure);
         }
     }

@@ -8,6 +8,7 @@ import dev.starforge.serve.pool.worker.PoolTimeouts;
 import java.security.SecureRandom;
 import java.time.Clock;
 import java.util.List;
+import java.util.function.IntConsumer;
 import java.util.function.LongSupplier;
 import java.util.random.RandomGenerator;
 
@@ -15,7 +16,8 @@ import java.util.random.RandomGenerator;
  * The dependencies of a pool, replaceable in tests.
  *
  * @param program the command line that starts this program, without a command; used to start workers
- * @param random for ids; must be thread-safe, such as {@link SecureRandom}
+ * @param random for ids and secrets; must be thread-safe and unpredictable, such as {@link SecureRandom}
+ * @param exit ends this process at once, with an exit code
  */
 record PoolDependencies(
         List<String> program,
@@ -25,7 +27,8 @@ record PoolDependencies(
         PoolTimeouts timing,
         LongSupplier nanos,
         Clock clock,
-        RandomGenerator random) {
+        RandomGenerator random,
+        IntConsumer exit) {
     PoolDependencies {
         program = List.copyOf(program);
     }
@@ -40,14 +43,15 @@ record PoolDependencies(
                 PoolTimeouts.DEFAULT,
                 System::nanoTime,
                 Clock.systemUTC(),
-                new SecureRandom());
+                new SecureRandom(),
+                Runtime.getRuntime()::halt);
     }
 
     PoolDependencies withTiming(PoolTimeouts value) {
-        return new PoolDependencies(program, launcher, commands, resolver, value, nanos, clock, random);
+        return new PoolDependencies(program, launcher, commands, resolver, value, nanos, clock, random, exit);
     }
 
     PoolDependencies withCommands(CommandRunner value) {
-        return new PoolDependencies(program, launcher, value, resolver, timing, nanos, clock, random);
+        return new PoolDependencies(program, launcher, value, resolver, timing, nanos, clock, random, exit);
     }
 }

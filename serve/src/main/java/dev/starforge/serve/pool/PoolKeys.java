@@ -7,7 +7,7 @@ import java.util.stream.Stream;
  * API keys of a pool.
  *
  * @param clients client keys; requests must send one of them; empty serves only local clients
- * @param admins keys for starting, stopping and registering workers; empty allows this to all clients
+ * @param admins keys for starting, stopping and registering workers
  */
 public record PoolKeys(List<String> clients, List<String> admins) {
     public static final PoolKeys NONE = new PoolKeys(List.of(), List.of());

@@ -6,6 +6,7 @@ import dev.starforge.serve.api.ApiRoute;
 import dev.starforge.serve.api.Auth;
 import dev.starforge.serve.api.Call;
 import dev.starforge.serve.api.Execution;
+import dev.starforge.serve.api.StartSecret;
 import dev.starforge.serve.engine.AdapterCard;
 import dev.starforge.serve.engine.EngineStatus;
 import dev.starforge.serve.engine.GenerationRequest;
@@ -25,8 +26,11 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.List;
+import java.util.Optional;
 import java.util.Set;
 import java.util.function.Supplier;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import tools.jackson.databind.node.ArrayNode;
 import tools.jackson.databind.node.ObjectNode;
 
@@ -34,14 +38,26 @@ import tools.jackson.databind.node.ObjectNode;
 public final class LifecycleRoutes {
     private static final Duration CANARY_TIMEOUT = Duration.ofSeconds(10);
 
+    private static final Pattern NONCE = Pattern.compile("nonce=([0-9a-f]{32})");
+
     private final String id;
+    private final Optional<StartSecret> secret;
     private final InferenceService inference;
     private final Supplier<Duration> uptime;
     private final Runnable shutdown;
 
-    /** @param shutdown starts to drain the worker and returns */
-    public LifecycleRoutes(String id, InferenceService inference, Supplier<Duration> uptime, Runnable shutdown) {
+    /**
+     * @param secret of the pool that started the worker
+     * @param shutdown starts to drain the worker and returns
+     */
+    public LifecycleRoutes(
+            String id,
+            Optional<StartSecret> secret,
+            InferenceService inference,
+            Supplier<Duration> uptime,
+            Runnable shutdown) {
         this.id = id;
+        this.secret = secret;
         this.inference = inference;
         this.uptime = uptime;
         this.shutdown = shutdown;
@@ -53,7 +69,7 @@ public final class LifecycleRoutes {
                 new ApiRoute("GET", "/health/deep", Api.NATIVE, Execution.BLOCKING, this::deep),
                 new ApiRoute("GET", "/ready", Api.NATIVE, Execution.INLINE, this::ready),
                 new ApiRoute("GET", "/metrics", Api.NATIVE, Execution.INLINE, this::metrics),
-                new ApiRoute("POST", "/shutdown", Api.NATIVE, Execution.BLOCKING, this::shutdown));
+                new ApiRoute("POST", "/shutdown", Api.NATIVE, Execution.BLOCKING, Auth.ADMIN, this::shutdown));
     }
 
     private static String word(ServiceState state) {
@@ -79,7 +95,17 @@ public final class LifecycleRoutes {
         body.put("running", status.running());
         body.put("waiting", status.waiting());
         body.put("kv_usage", status.kvUsage());
+        body.put("tokens_generated", inference.metrics().tokensGenerated());
+        prove(call, body);
         call.respond(200, body);
+    }
+
+    /** Answers the challenge of the pool that started the worker, so that no other program can take the worker's place. */
+    private void prove(Call call, ObjectNode body) {
+        Matcher challenge = NONCE.matcher(call.head().query());
+        if (secret.isPresent() && challenge.matches()) {
+            body.put("proof", secret.get().proof(challenge.group(1)));
+        }
     }
 
     private static void describe(InferenceEngine engine, ObjectNode body) {

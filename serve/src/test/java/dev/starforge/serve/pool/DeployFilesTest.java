@@ -21,6 +21,7 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.stream.Stream;
 import javax.xml.parsers.DocumentBuilderFactory;
 import org.junit.jupiter.api.Test;
@@ -77,7 +78,8 @@ final class DeployFilesTest {
                 .as("headless: an address for each")
                 .isEqualTo("None");
         String text = at(kind("pool.yaml", "ConfigMap"), "data", "pool.yaml").toString();
-        PoolConfig config = PoolFile.read(Files.writeString(folder.resolve("pool.yaml"), text), folder);
+        PoolConfig config =
+                PoolFile.read(Files.writeString(folder.resolve("pool.yaml"), text), folder, name -> Optional.empty());
         assertThat(config.workers().getFirst().uri().getHost()).isEqualTo(at(service, "metadata", "name"));
         assertThat(config.workers().getFirst().uri().getPort())
                 .isEqualTo(at(service, "spec", "ports", 0, "port"))
@@ -269,7 +271,7 @@ final class DeployFilesTest {
 
     @Test
     void theExampleIsReadAsAConfig() {
-        PoolConfig config = PoolFile.read(DEPLOY.resolve("pool.yaml"), folder);
+        PoolConfig config = PoolFile.read(DEPLOY.resolve("pool.yaml"), folder, name -> Optional.empty());
         assertThat(config.models()).hasSize(2);
     }
 }

@@ -7,6 +7,7 @@ import dev.starforge.serve.StubWorker;
 import dev.starforge.serve.log.EventLog;
 import dev.starforge.serve.pool.config.ModelEntry;
 import dev.starforge.serve.pool.config.PoolConfig;
+import dev.starforge.serve.pool.config.RemoteEntry;
 import dev.starforge.serve.pool.config.RestartPolicy;
 import dev.starforge.serve.pool.process.CommandRunner;
 import dev.starforge.serve.pool.worker.PoolTimeouts;
@@ -77,6 +78,9 @@ public final class PoolFixture implements AutoCloseable {
     CommandRunner commands = questions();
     Optional<Path> keys = Optional.empty();
     Optional<Path> adminKeys = Optional.empty();
+    boolean localAdmin;
+    boolean autostart;
+    final List<RemoteEntry> remotes = new ArrayList<>();
     Pool pool;
 
     PoolFixture(Path folder) {
@@ -88,7 +92,7 @@ public final class PoolFixture implements AutoCloseable {
         Path file = folder.resolve(name + ".properties");
         Files.writeString(file, properties.replace(' ', '\n'));
         models.add(new ModelEntry(
-                name, file, "", Map.of(), false, Optional.of(idle).filter(time -> !time.isZero())));
+                name, file, "", Map.of(), autostart, Optional.of(idle).filter(time -> !time.isZero())));
         return this;
     }
 
@@ -110,7 +114,8 @@ public final class PoolFixture implements AutoCloseable {
     }
 
     PoolConfig config(String listen) {
-        return new PoolConfig("test", folder.resolve("state"), listen, keys, adminKeys, RESTARTS, models, List.of());
+        return new PoolConfig(
+                "test", folder.resolve("state"), listen, keys, adminKeys, localAdmin, RESTARTS, models, remotes);
     }
 
     /** A pool with stub workers, for programs that kill its process. */

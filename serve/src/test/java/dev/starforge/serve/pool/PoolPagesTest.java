@@ -37,6 +37,7 @@ final class PoolPagesTest {
             Files.createDirectories(folder.resolve("first"));
             Files.createDirectories(folder.resolve("second"));
             first.model("fast", "tokens=3", Duration.ZERO).start();
+            second.localAdmin = true;
             second.start();
             assertThat(all(page, "(?m)^\\| `((?:GET|POST) /[^`]*)` \\|"))
                     .containsExactlyInAnyOrderElementsOf(first.pool.operations());

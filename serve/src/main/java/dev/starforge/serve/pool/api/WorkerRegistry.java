@@ -4,7 +4,9 @@ import dev.starforge.serve.pool.config.RemoteEntry;
 import dev.starforge.serve.pool.supervise.Supervisor;
 import dev.starforge.serve.pool.worker.PoolError;
 import dev.starforge.serve.pool.worker.PoolException;
+import dev.starforge.serve.pool.worker.WorkerEndpoint;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.net.InetAddress;
 import java.net.URI;
 import java.net.UnknownHostException;
@@ -76,7 +78,8 @@ public final class WorkerRegistry {
         for (String address : addresses) {
             String host = address.contains(":") ? "[" + address + "]" : address;
             int port = entry.uri().getPort() < 0 ? 80 : entry.uri().getPort();
-            now.add(supervisor.register(URI.create("http://" + host + ":" + port), key(entry)));
+            URI uri = URI.create("http://" + host + ":" + port);
+            now.add(supervisor.register(WorkerEndpoint.registered(uri, key(entry))));
         }
         known.getOrDefault(entry, Set.of()).stream()
                 .filter(id -> !now.contains(id))
@@ -91,8 +94,9 @@ public final class WorkerRegistry {
                         return lines.map(String::strip)
                                 .filter(line -> !line.isEmpty())
                                 .findFirst()
-                                .orElse("");
-                    } catch (IOException e) {
+                                .orElseThrow(() -> new PoolException(
+                                        PoolError.WORKER_NOT_FOUND, false, file + ": contains no key"));
+                    } catch (IOException | UncheckedIOException e) {
                         throw new PoolException(PoolError.WORKER_NOT_FOUND, false, file + ": cannot be read: " + e);
                     }
                 })

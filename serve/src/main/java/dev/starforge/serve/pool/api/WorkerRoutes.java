@@ -1,5 +1,6 @@
 package dev.starforge.serve.pool.api;
 
+import dev.starforge.serve.api.AccessControl;
 import dev.starforge.serve.api.Api;
 import dev.starforge.serve.api.ApiRoute;
 import dev.starforge.serve.api.Auth;
@@ -37,18 +38,25 @@ public final class WorkerRoutes {
     private final Supervisor supervisor;
     private final WorkerStarter starter;
     private final WorkerRegistry registry;
+    private final boolean callersAreAdmins;
 
-    public WorkerRoutes(Supervisor supervisor, WorkerStarter starter, WorkerRegistry registry) {
+    /**
+     * @param callersAreAdmins whether callers of admin routes have proved, or were declared, to be admins; the others may only use the
+     *     models of the config
+     */
+    public WorkerRoutes(
+            Supervisor supervisor, WorkerStarter starter, WorkerRegistry registry, boolean callersAreAdmins) {
         this.supervisor = supervisor;
         this.starter = starter;
         this.registry = registry;
+        this.callersAreAdmins = callersAreAdmins;
     }
 
     public List<ApiRoute> routes() {
         return List.of(
                 route("/v2/workers/start", Auth.ADMIN, this::start),
                 route("/v2/workers/register", Auth.ADMIN, this::register),
-                route(WorkerCommand.READY_PATH, Auth.CLIENT, this::ready),
+                route(WorkerCommand.READY_PATH, Auth.WORKER, this::ready),
                 route("/v2/workers/{id}", Auth.ADMIN, this::change));
     }
 
@@ -67,6 +75,10 @@ public final class WorkerRoutes {
         Map<String, Path> adapters = adapters(fields);
         fields.rejectUnknown();
         fields.check();
+        if (!callersAreAdmins && (!starter.isConfigured(model) || !adapters.isEmpty())) {
+            throw AccessControl.adminKeyRequired("starting a path, or adapters, requires admin_key_file in the pool's"
+                    + " config (or local_admin: true); the models of the config can be started by their names");
+        }
         String id = starter.start(new WorkerStarter.StartRequest(model, device, adapters, Optional.empty()));
         call.respond(202, Jackson.object().put("worker_id", id).put("status", "STARTING"));
     }
@@ -87,21 +99,28 @@ public final class WorkerRoutes {
         return adapters;
     }
 
+    /** A registered worker gets the requests of clients: only an admin may say who does. The keys of workers are in the config alone. */
     private void register(Call call) throws IOException {
+        if (!callersAreAdmins) {
+            throw AccessControl.adminKeyRequired(
+                    "registering workers requires admin_key_file in the pool's config, or on"
+                            + " a loopback address local_admin: true");
+        }
         RequestFields fields = call.fields();
         String uri = fields.requireString("uri", MAX_LENGTH);
-        String keys = fields.string("api_key_file", "");
         fields.rejectUnknown();
         fields.check();
+        List<String> ids = registry.register(entry(uri));
+        ObjectNode body = Jackson.object().put("worker_id", ids.getFirst());
+        ids.forEach(body.putArray("worker_ids")::add);
+        call.respond(201, body);
+    }
+
+    private static RemoteEntry entry(String uri) {
         try {
-            RemoteEntry entry =
-                    new RemoteEntry(URI.create(uri), keys.isEmpty() ? Optional.empty() : Optional.of(Path.of(keys)));
-            List<String> ids = registry.register(entry);
-            ObjectNode body = Jackson.object().put("worker_id", ids.getFirst());
-            ids.forEach(body.putArray("worker_ids")::add);
-            call.respond(201, body);
+            return new RemoteEntry(URI.create(uri), Optional.empty());
         } catch (IllegalArgumentException unusable) {
-            throw InvalidRequestException.of("uri", "http://HOST:PORT");
+            throw InvalidRequestException.of("uri", RemoteEntry.FORM);
         }
     }
 
@@ -127,18 +146,14 @@ public final class WorkerRoutes {
         String id = fields.requireString("worker_id", MAX_LENGTH);
         String uri = fields.requireString("uri", MAX_LENGTH);
         fields.check();
-        String start = call.head().query().replaceFirst("^start=", "");
-        supervisor.calledBack(id, start, local(uri));
+        supervisor.calledBack(id, AccessControl.bearer(call.head()), local(uri));
         call.respond(200, Jackson.object().put("status", "accepted"));
     }
 
     private static URI local(String text) {
         try {
-            URI uri = URI.create(text);
-            if ("http".equals(uri.getScheme())
-                    && uri.getHost() != null
-                    && uri.getPort() > 0
-                    && InetAddress.getByName(uri.getHost()).isLoopbackAddress()) {
+            URI uri = new RemoteEntry(URI.create(text), Optional.empty()).uri();
+            if (InetAddress.getByName(uri.getHost()).isLoopbackAddress()) {
                 return uri;
             }
         } catch (IllegalArgumentException | UnknownHostException unusable) {

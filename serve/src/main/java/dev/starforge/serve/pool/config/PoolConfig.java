@@ -13,8 +13,9 @@ import java.util.stream.Stream;
  * @param id pool id in the log, the state and the health
  * @param state folder of the worker journal and the workers' logs
  * @param listen {@code HOST:PORT}
- * @param apiKeyFile client keys, also used by its workers
- * @param adminKeyFile keys for starting, stopping and registering workers; if absent, all clients can
+ * @param apiKeyFile client keys, which its workers accept as well
+ * @param adminKeyFile keys for starting, stopping and registering workers
+ * @param localAdmin whether all clients are admins; only without admin keys, and on a loopback address
  */
 public record PoolConfig(
         String id,
@@ -22,6 +23,7 @@ public record PoolConfig(
         String listen,
         Optional<Path> apiKeyFile,
         Optional<Path> adminKeyFile,
+        boolean localAdmin,
         RestartPolicy restart,
         List<ModelEntry> models,
         List<RemoteEntry> workers) {
@@ -30,6 +32,10 @@ public record PoolConfig(
     public PoolConfig {
         models = List.copyOf(models);
         workers = List.copyOf(workers);
+        if (localAdmin && adminKeyFile.isPresent()) {
+            throw new IllegalArgumentException(
+                    "pool.local_admin: expected false with pool.admin_key_file, whose keys are those of the admins");
+        }
         Set<String> names = new HashSet<>();
         models.stream()
                 .flatMap(model -> Stream.concat(Stream.of(model.name()), model.adapters().keySet().stream()))
@@ -44,7 +50,15 @@ public record PoolConfig(
     /** The defaults. */
     public static PoolConfig empty(Path state) {
         return new PoolConfig(
-                "pool", state, LISTEN, Optional.empty(), Optional.empty(), RestartPolicy.DEFAULT, List.of(), List.of());
+                "pool",
+                state,
+                LISTEN,
+                Optional.empty(),
+                Optional.empty(),
+                false,
+                RestartPolicy.DEFAULT,
+                List.of(),
+                List.of());
     }
 
     public Optional<ModelEntry> model(String name) {
@@ -52,6 +66,6 @@ public record PoolConfig(
     }
 
     public PoolConfig withListen(String address) {
-        return new PoolConfig(id, state, address, apiKeyFile, adminKeyFile, restart, models, workers);
+        return new PoolConfig(id, state, address, apiKeyFile, adminKeyFile, localAdmin, restart, models, workers);
     }
 }

@@ -30,18 +30,38 @@ public final class PoolFile {
     private static final long MAX_BYTES = 1 << 20;
 
     private final Path file;
+    private final ModelFinder models;
 
-    private PoolFile(Path file) {
+    private PoolFile(Path file, ModelFinder models) {
         this.file = file;
+        this.models = models;
+    }
+
+    /** Finds a model that is not a file beside the config: the embedded model, or one that was pulled. */
+    @FunctionalInterface
+    public interface ModelFinder {
+        /** The model with a name; empty if there is none on this machine. */
+        Optional<Path> find(String name);
     }
 
     private Path path(String relative) {
         return file.toAbsolutePath().normalize().resolveSibling(relative);
     }
 
-    /** @param state default of {@code pool.state} */
-    public static PoolConfig read(Path file, Path state) {
-        PoolFile reader = new PoolFile(file);
+    /** A path relative to the config if it exists, else a model by its name; if there is none, the path, for the error of its first start. */
+    private Path modelPath(String given) {
+        Path beside = path(given);
+        return Files.exists(beside) ? beside : models.find(given).orElse(beside);
+    }
+
+    /**
+     * Reads a config.
+     *
+     * @param state default of {@code pool.state}
+     * @param models finds models by name
+     */
+    public static PoolConfig read(Path file, Path state, ModelFinder models) {
+        PoolFile reader = new PoolFile(file, models);
         try {
             if (Files.size(file) > MAX_BYTES) {
                 throw new ConfigException(file + ": expected at most " + MAX_BYTES + " bytes, got " + Files.size(file));
@@ -62,7 +82,7 @@ public final class PoolFile {
 
     private PoolConfig config(Node node, Path state) {
         Section root = new Section("", node, "pool", "restart", "models", "workers");
-        Section pool = root.section("pool", "id", "state", "listen", "api_key_file", "admin_key_file");
+        Section pool = root.section("pool", "id", "state", "listen", "api_key_file", "admin_key_file", "local_admin");
         Section restart =
                 root.section("restart", "backoff_s", "max_s", "stable_s", "breaker_failures", "breaker_open_s");
         RestartPolicy usual = RestartPolicy.DEFAULT;
@@ -79,6 +99,7 @@ public final class PoolFile {
                     pool.text("listen").orElse(PoolConfig.LISTEN),
                     pool.path("api_key_file"),
                     pool.path("admin_key_file"),
+                    pool.flag("local_admin"),
                     policy,
                     root.list("models", this::model),
                     root.list("workers", this::worker));
@@ -95,7 +116,7 @@ public final class PoolFile {
         Duration idle = model.seconds("idle_stop_s", Duration.ZERO);
         return new ModelEntry(
                 model.require("name"),
-                path(model.require("path")),
+                modelPath(model.require("path")),
                 model.text("device").orElse(""),
                 adapters,
                 model.flag("autostart"),

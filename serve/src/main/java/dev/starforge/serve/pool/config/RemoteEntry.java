@@ -7,14 +7,21 @@ import java.util.Optional;
 /**
  * A worker that the pool does not start; if the host has several addresses, a worker at each of them.
  *
- * @param apiKeyFile file whose first key the pool sends; if absent, the client's key is passed through
+ * @param apiKeyFile file whose first key the pool sends; if absent, it sends none
  */
 public record RemoteEntry(URI uri, Optional<Path> apiKeyFile) {
+    public static final String FORM = "http://HOST:PORT, with a port of 1 to 65535";
+
     public RemoteEntry {
         if (!"http".equals(uri.getScheme())
                 || uri.getHost() == null
-                || !uri.getPath().matches("/?")) {
-            throw new IllegalArgumentException("expected http://HOST:PORT, got " + uri);
+                || uri.getUserInfo() != null
+                || uri.getPort() == 0
+                || uri.getPort() > 65_535
+                || !uri.getPath().matches("/?")
+                || uri.getQuery() != null
+                || uri.getFragment() != null) {
+            throw new IllegalArgumentException("expected " + FORM + ", got " + uri);
         }
     }
 }

@@ -7,8 +7,13 @@ import java.util.Optional;
 
 /** Starts processes that outlive this one, and finds them again. */
 public interface ProcessLauncher {
-    /** @param log output is appended to this file */
-    ChildProcess start(List<String> command, Path log) throws IOException;
+    /**
+     * Starts a process.
+     *
+     * @param input what it reads from its standard input, up to 4096 bytes: command lines and environments can be read by other users
+     * @param log output is appended to this file, which only its owner can read
+     */
+    ChildProcess start(List<String> command, String input, Path log) throws IOException;
 
     /** The process with a pid, if it runs and has that identity. */
     Optional<ChildProcess> find(long pid, String identity);

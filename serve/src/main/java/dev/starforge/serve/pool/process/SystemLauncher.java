@@ -1,7 +1,8 @@
 package dev.starforge.serve.pool.process;
 
-import java.io.File;
+import dev.starforge.text.file.PrivateFiles;
 import java.io.IOException;
+import java.io.OutputStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -9,7 +10,8 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * Starts processes of the operating system. Output goes to files: a pipe would break when the pool exits, and the worker with it.
+ * Starts processes of the operating system. Output goes to files: a pipe would break when the pool exits, and the worker with it. The
+ * input is short enough to be in its pipe at once, which is then closed.
  *
  * <p>Pids are reused, so a process is identified by its start time as well. On Linux it is read from {@code /proc}, in ticks since boot,
  * with the boot id: {@link ProcessHandle.Info#startInstant} depends on the wall clock, so that setting the clock would change it.
@@ -19,17 +21,19 @@ public final class SystemLauncher implements ProcessLauncher {
     private static final int START_TIME = 19; // field 22 of stat, counted from the one after the name
 
     @Override
-    public ChildProcess start(List<String> command, Path log) throws IOException {
+    public ChildProcess start(List<String> command, String input, Path log) throws IOException {
         Process process = new ProcessBuilder(command)
-                .redirectInput(ProcessBuilder.Redirect.from(nothing()))
                 .redirectErrorStream(true)
-                .redirectOutput(ProcessBuilder.Redirect.appendTo(log.toFile()))
+                .redirectOutput(
+                        ProcessBuilder.Redirect.appendTo(PrivateFiles.file(log).toFile()))
                 .start();
-        return new StartedProcess(process, identity(process.toHandle()));
-    }
-
-    private static File nothing() {
-        return new File(Files.exists(Path.of("/dev/null")) ? "/dev/null" : "NUL");
+        StartedProcess started = new StartedProcess(process, identity(process.toHandle()));
+        try (OutputStream pipe = process.getOutputStream()) {
+            pipe.write(input.getBytes(StandardCharsets.UTF_8));
+        } catch (IOException e) {
+            // a process that has exited already is reported by its exit code
+        }
+        return started;
     }
 
     @Override

@@ -1,5 +1,6 @@
 package dev.starforge.serve.pool.proxy;
 
+import dev.starforge.serve.api.AccessControl;
 import dev.starforge.serve.api.Api;
 import dev.starforge.serve.api.ApiRoute;
 import dev.starforge.serve.api.Call;
@@ -11,6 +12,7 @@ import dev.starforge.serve.pool.start.OnDemandStarter;
 import dev.starforge.serve.pool.supervise.WorkerLease;
 import dev.starforge.serve.pool.worker.PoolError;
 import dev.starforge.serve.pool.worker.PoolException;
+import dev.starforge.serve.pool.worker.WorkerOverloadedException;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
@@ -34,16 +36,29 @@ public final class Relay {
     public static final String WORKER = "X-Worker-ID";
 
     private static final int ATTEMPTS = 4;
+
+    /** Until when a worker must have proved its identity; it takes a millisecond, but the machine may be busy. */
+    private static final Duration PROOF_TIME = Duration.ofSeconds(5);
+
     private static final byte[] DONE = "[DONE]".getBytes(StandardCharsets.US_ASCII);
     private static final List<String> PATHS =
             List.of("/v1/completions", "/v1/chat/completions", "/v1/embeddings", "/infill", "/tokenize", "/detokenize");
 
     private final OnDemandStarter starter;
+    private final WorkerConnector connector;
+    private final TenantNames tenants;
     private final WorkerRouting routing;
     private final RelayListener listener;
 
-    public Relay(OnDemandStarter starter, WorkerRouting routing, RelayListener listener) {
+    public Relay(
+            OnDemandStarter starter,
+            WorkerConnector connector,
+            TenantNames tenants,
+            WorkerRouting routing,
+            RelayListener listener) {
         this.starter = starter;
+        this.connector = connector;
+        this.tenants = tenants;
         this.routing = routing;
         this.listener = listener;
     }
@@ -132,30 +147,32 @@ public final class Relay {
         WorkerLease lease = attempt.lease;
         WorkerConnection opened;
         try {
-            opened = WorkerConnection.open(lease.uri());
+            opened = connector.connect(lease.endpoint(), PROOF_TIME);
+        } catch (WorkerOverloadedException e) {
+            return overloaded(attempt, hasOther);
         } catch (IOException e) {
             return lost(attempt, e);
         }
         try (WorkerConnection worker = opened) {
             call.onDisconnect(worker::close);
             lease.onLost(worker::close);
-            WorkerConnection.ResponseHead response;
+            ResponseHead response;
             byte[] body = {};
             try {
-                worker.send(call.head().method(), target(call), headers(call, lease), call.body());
+                worker.send(call.head().method(), target(call), headers(call, lease), call.body(), true);
                 response = worker.readHead();
                 if (!response.isStreamed()) {
-                    body = worker.readBody(response);
+                    body = worker.readBody(response, WorkerConnection.MAX_BODY);
                 }
             } catch (IOException e) {
                 return lost(attempt, e);
             }
+            report(lease, response);
             if (response.status() == 503 && hasOther.getAsBoolean()) {
-                lease.reportFailure();
                 return Optional.empty();
             }
             listener.firstByte(Duration.ofNanos(System.nanoTime() - attempt.arrived));
-            response.header("retry-after").ifPresent(value -> call.header("Retry-After", value));
+            response.retryAfter().ifPresent(value -> call.header("Retry-After", value));
             call.header(WORKER, lease.workerId());
             if (response.isEventStream()) {
                 return Optional.of(stream(attempt, worker));
@@ -169,6 +186,24 @@ public final class Relay {
         }
     }
 
+    private static void report(WorkerLease lease, ResponseHead response) {
+        lease.reportResponse();
+        if (response.status() == 500 || response.status() == 503) {
+            lease.reportFailure();
+        }
+    }
+
+    /** The worker has no room for a connection: as if it had responded with 503. */
+    private static Optional<RelayOutcome> overloaded(Attempt attempt, BooleanSupplier hasOther) {
+        if (hasOther.getAsBoolean()) {
+            return Optional.empty();
+        }
+        throw new PoolException(
+                PoolError.WORKER_OVERLOADED,
+                true,
+                attempt.lease.workerId() + ": accepts no more connections; retry the request");
+    }
+
     private static String target(Call call) {
         String query = call.head().query();
         return call.head().path() + (query.isEmpty() ? "" : "?" + query);
@@ -178,7 +213,7 @@ public final class Relay {
         if (attempt.disconnected.get()) {
             throw new IOException("the client disconnected", cause);
         }
-        attempt.lease.reportFailure();
+        attempt.lease.reportUnanswered(String.valueOf(cause.getMessage()));
         if (attempt.last) {
             throw new PoolException(
                     PoolError.WORKER_LOST,
@@ -188,14 +223,15 @@ public final class Relay {
         return Optional.empty();
     }
 
-    private static Map<String, String> headers(Call call, WorkerLease lease) {
+    /** The pool's own key, and on whose behalf it sends the request: a client's key stays here. */
+    private Map<String, String> headers(Call call, WorkerLease lease) {
         Map<String, String> headers = new LinkedHashMap<>();
         headers.put("Content-Type", call.head().header("content-type").orElse("application/json"));
         headers.put(Call.CORRELATION, call.correlation());
-        String own = lease.key().isEmpty() ? "" : "Bearer " + lease.key();
-        String key = own.isEmpty() ? call.head().header("authorization").orElse("") : own;
+        String key = lease.endpoint().key();
         if (!key.isEmpty()) {
-            headers.put("Authorization", key);
+            headers.put("Authorization", "Bearer " + key);
+            headers.put(AccessControl.TENANT, tenants.name(call.tenant()));
         }
         return headers;
     }
@@ -208,6 +244,9 @@ public final class Relay {
             Optional<byte[]> event;
             try {
                 event = worker.readChunk();
+                if (hasBareReturn(event)) {
+                    throw WorkerConnection.malformed("no CR without LF");
+                }
             } catch (IOException e) {
                 boolean disconnected = attempt.disconnected.get();
                 if (!done && !disconnected) {
@@ -251,6 +290,17 @@ public final class Relay {
             attempt.lease.touch();
             client.write(part.get());
         }
+    }
+
+    /** A CR alone ends a line of an event for some clients, and not for others. */
+    private static boolean hasBareReturn(Optional<byte[]> event) {
+        byte[] bytes = event.orElse(new byte[0]);
+        for (int i = 0; i < bytes.length; i++) {
+            if (bytes[i] == '\r' && (i + 1 == bytes.length || bytes[i + 1] != '\n')) {
+                return true;
+            }
+        }
+        return false;
     }
 
     private static boolean isLastEvent(byte[] event) {

@@ -20,13 +20,13 @@ import java.util.concurrent.CompletionException;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Function;
 
-/** Leases a worker for a request, and starts one if necessary. Concurrent requests for a model start one worker. */
+/** Leases a worker for a request, and starts one if necessary: one for a model, however many requests and starts name it at once. */
 public final class OnDemandStarter {
     private final PoolConfig config;
     private final Supervisor supervisor;
     private final WorkerStarter starter;
     private final PoolTimeouts timing;
-    private final Map<String, CompletableFuture<String>> starts = new ConcurrentHashMap<>();
+    private final Map<String, CompletableFuture<Void>> starts = new ConcurrentHashMap<>();
 
     public OnDemandStarter(PoolConfig config, Supervisor supervisor, WorkerStarter starter, PoolTimeouts timing) {
         this.config = config;
@@ -65,7 +65,7 @@ public final class OnDemandStarter {
             if (lease.isPresent()) {
                 return lease.get();
             }
-            if (!supervisor.isExpected(model)) {
+            if (!supervisor.isExpected(model, excluded)) {
                 start(model);
             }
             long left = deadline - System.nanoTime();
@@ -85,14 +85,18 @@ public final class OnDemandStarter {
         return supervisor.hasOther(model, excluded);
     }
 
-    private void start(String model) throws InterruptedException {
-        ModelEntry entry = config.models().stream()
+    /** Starts a worker for a model or adapter of the config, unless one is expected. */
+    public void start(String model) throws InterruptedException {
+        Optional<ModelEntry> configured = config.models().stream()
                 .filter(each -> each.name().equals(model) || each.adapters().containsKey(model))
-                .findFirst()
-                .orElseThrow(() -> new PoolException(
-                        PoolError.MODEL_NOT_FOUND, false, model + ": no such model; GET /v1/models lists them"));
-        CompletableFuture<String> mine = new CompletableFuture<>();
-        CompletableFuture<String> first = starts.putIfAbsent(entry.name(), mine);
+                .findFirst();
+        if (configured.isEmpty()) {
+            supervisor.rejectUnreachable(model);
+        }
+        ModelEntry entry = configured.orElseThrow(() -> new PoolException(
+                PoolError.MODEL_NOT_FOUND, false, model + ": no such model; GET /v1/models lists them"));
+        CompletableFuture<Void> mine = new CompletableFuture<>();
+        CompletableFuture<Void> first = starts.putIfAbsent(entry.name(), mine);
         if (first != null) {
             try {
                 first.join();
@@ -102,7 +106,10 @@ public final class OnDemandStarter {
             return;
         }
         try {
-            mine.complete(starter.start(new WorkerStarter.StartRequest(entry.name(), "", Map.of(), Optional.empty())));
+            if (!supervisor.isExpected(model, Set.of())) { // another start may have ended since the caller looked
+                starter.start(new WorkerStarter.StartRequest(entry.name(), "", Map.of(), Optional.empty()));
+            }
+            mine.complete(null);
         } catch (RuntimeException | InterruptedException failure) {
             mine.completeExceptionally(failure);
             throw failure;

@@ -81,6 +81,11 @@ public final class WorkerStarter {
      */
     public record StartRequest(String model, String device, Map<String, Path> adapters, Optional<String> replaces) {}
 
+    /** Returns true for the name of a model of the config. */
+    public boolean isConfigured(String model) {
+        return config.model(model).isPresent();
+    }
+
     /** Starts a worker; returns its id before it is ready. */
     public String start(StartRequest wanted) throws InterruptedException {
         Optional<ModelEntry> entry = config.model(wanted.model());

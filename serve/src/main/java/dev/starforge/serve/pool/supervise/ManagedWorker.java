@@ -1,10 +1,12 @@
 package dev.starforge.serve.pool.supervise;
 
+import dev.starforge.serve.api.StartSecret;
 import dev.starforge.serve.pool.process.ChildProcess;
 import dev.starforge.serve.pool.process.ExitStatus;
 import dev.starforge.serve.pool.worker.PoolError;
 import dev.starforge.serve.pool.worker.PoolEvent;
 import dev.starforge.serve.pool.worker.PoolException;
+import dev.starforge.serve.pool.worker.WorkerEndpoint;
 import dev.starforge.serve.pool.worker.WorkerFailure;
 import dev.starforge.serve.pool.worker.WorkerHealth;
 import dev.starforge.serve.pool.worker.WorkerSpec;
@@ -15,7 +17,6 @@ import java.net.URI;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.time.Instant;
-import java.util.HexFormat;
 import java.util.List;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
@@ -32,7 +33,8 @@ final class ManagedWorker extends PoolWorker {
     private final RestartBackoff restarts;
     private @Nullable ChildProcess child;
     private @Nullable URI uri;
-    private String start = "";
+    private StartSecret secret;
+    private int starts;
     private @Nullable Instant startedAt;
     private long deadline;
     private long readyAt;
@@ -61,6 +63,7 @@ final class ManagedWorker extends PoolWorker {
         this.budget = budget;
         this.replaces = replaces;
         restarts = new RestartBackoff(context.policy(), context.random());
+        secret = StartSecret.random(context.random());
     }
 
     WorkerSpec spec() {
@@ -73,7 +76,8 @@ final class ManagedWorker extends PoolWorker {
 
     /** Starts the process. */
     void spawn() throws IOException {
-        start = HexFormat.of().toHexDigits(context.random().nextLong());
+        secret = StartSecret.random(context.random());
+        starts++;
         uri = null;
         child = null;
         wasReady = false;
@@ -83,7 +87,7 @@ final class ManagedWorker extends PoolWorker {
         forgetHealth();
         record(0, "", "");
         logged = WorkerLogs.length(log());
-        ChildProcess fresh = context.launcher().start(context.command().of(id(), spec, start), log());
+        ChildProcess fresh = context.launcher().start(context.command().of(id(), spec), secret.text() + "\n", log());
         try {
             record(fresh.pid(), fresh.identity(), "");
         } catch (IOException unrecorded) {
@@ -96,12 +100,12 @@ final class ManagedWorker extends PoolWorker {
     }
 
     private void record(long pid, String identity, String address) throws IOException {
-        journal.write(new WorkerJournal.JournalEntry(id(), spec, start, pid, identity, address, restarted));
+        journal.write(new WorkerJournal.JournalEntry(id(), spec, secret, pid, identity, address, restarted));
     }
 
     /** Adopts the process of an earlier pool; if it has exited, it is restarted. */
     void adopt(WorkerJournal.JournalEntry entry, Optional<ChildProcess> found) {
-        start = entry.start();
+        secret = entry.start();
         restarted = entry.restarts();
         logged = WorkerLogs.length(log());
         deadline = now() + context.timing().start().toNanos();
@@ -127,9 +131,14 @@ final class ManagedWorker extends PoolWorker {
         return context.timing().health().multipliedBy(context.timing().misses()).toNanos();
     }
 
-    /** Handles the ready callback; the worker is ready after a successful health check. */
-    void calledBack(String given, URI address) throws IOException {
-        if (!given.equals(start) || child == null) {
+    /** Returns true for the key of the ready callback of the current start. */
+    boolean isCallbackKey(String key) {
+        return child != null && StartSecret.areEqual(secret.callbackKey(), key);
+    }
+
+    /** Handles the ready callback; the worker is ready after it has proved its identity in a health check. */
+    void calledBack(String key, URI address) throws IOException {
+        if (!isCallbackKey(key) || child == null) {
             throw new PoolException(
                     PoolError.WORKER_NOT_FOUND,
                     false,
@@ -161,11 +170,11 @@ final class ManagedWorker extends PoolWorker {
                                             + context.timing().start().toSeconds() + " s"
                                     : "no successful health check at " + uri + " within "
                                             + Duration.ofNanos(healthWindow()).toSeconds() + " s");
-                } else if (uri != null) {
-                    check(uri);
+                } else {
+                    endpoint().ifPresent(this::check);
                 }
             }
-            case READY, BUSY -> uri().ifPresent(this::check);
+            case READY, BUSY -> endpoint().ifPresent(this::check);
             case DRAINING -> continueDraining();
             case FAILED -> restartIfDue();
             case STOPPED -> {}
@@ -284,15 +293,16 @@ final class ManagedWorker extends PoolWorker {
         if (child != null && child.canTerminate()) {
             child.terminate();
         } else {
-            uri().ifPresent(address -> context.checks().execute(() -> {
-                try {
-                    context.client().shutdown(address, ownKey());
-                } catch (IOException unheard) {
-                    // it is killed after the terminate timeout
-                } catch (InterruptedException stopped) {
-                    Thread.currentThread().interrupt();
-                }
-            }));
+            endpoint()
+                    .ifPresent(worker -> context.checks().execute(() -> {
+                        try {
+                            context.client().shutdown(worker);
+                        } catch (IOException unheard) {
+                            // it is killed after the terminate timeout
+                        } catch (InterruptedException stopped) {
+                            Thread.currentThread().interrupt();
+                        }
+                    }));
         }
     }
 
@@ -321,7 +331,7 @@ final class ManagedWorker extends PoolWorker {
         return reservedBytes() > 0 && !wasReady;
     }
 
-    /** Returns true if the worker can become ready without intervention. */
+    @Override
     boolean isExpected() {
         return state() == WorkerState.STARTING || state() == WorkerState.READY || shouldRun && !restarts.isOpen();
     }
@@ -338,22 +348,18 @@ final class ManagedWorker extends PoolWorker {
 
     @Override
     String incarnation() {
-        return id() + "/" + start;
+        return id() + "/" + starts;
     }
 
     @Override
-    Optional<URI> uri() {
-        return Optional.ofNullable(uri);
+    Optional<WorkerEndpoint> endpoint() {
+        return Optional.ofNullable(uri).map(address -> WorkerEndpoint.managed(address, secret));
     }
 
+    /** A starting worker has warmed up, and is known by its secret. */
     @Override
-    String key() {
-        return "";
-    }
-
-    @Override
-    String ownKey() {
-        return context.command().firstKey();
+    boolean isUnproven() {
+        return false;
     }
 
     @Override

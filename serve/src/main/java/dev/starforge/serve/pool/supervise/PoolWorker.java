@@ -1,11 +1,13 @@
 package dev.starforge.serve.pool.supervise;
 
 import dev.starforge.serve.pool.worker.PoolEvent;
+import dev.starforge.serve.pool.worker.WorkerEndpoint;
 import dev.starforge.serve.pool.worker.WorkerHealth;
+import dev.starforge.serve.pool.worker.WorkerOverloadedException;
 import dev.starforge.serve.pool.worker.WorkerState;
 import dev.starforge.serve.pool.worker.WorkerView;
-import java.io.IOException;
 import java.net.URI;
+import java.time.Duration;
 import java.time.Instant;
 import java.util.LinkedHashSet;
 import java.util.List;
@@ -20,6 +22,18 @@ abstract sealed class PoolWorker permits ManagedWorker, RegisteredWorker {
     /** Factor by which a starting worker is checked more often. */
     private static final int STARTUP_CHECK_FACTOR = 50;
 
+    /** Factor by which a worker that failed a request or a canary is checked more often. */
+    private static final int SUSPECT_CHECK_FACTOR = 2;
+
+    /** Part of the interval of checks that is between two checks of a worker, however many requests fail. */
+    private static final int SUSPECT_PAUSE_FACTOR = 10;
+
+    /** Health checks without progress after which a busy worker gets a canary. */
+    private static final int STALLED_CHECKS = 2;
+
+    /** Consecutive requests without a response after which a worker has failed, whatever its health checks report. */
+    private static final int MAX_FAILED_REQUESTS = 3;
+
     final SupervisorContext context;
     private final String id;
     private final Supervisor supervisor;
@@ -32,7 +46,12 @@ abstract sealed class PoolWorker permits ManagedWorker, RegisteredWorker {
     private int misses;
     private boolean checking;
     private boolean canaryFailed;
+    private boolean suspected;
+    private int failedRequests;
+    private long failedRequestAt;
+    private long generated;
     private long checkAt;
+    private long checkedAt;
     private long usedAt;
 
     PoolWorker(String id, Supervisor supervisor, SupervisorContext context) {
@@ -42,6 +61,8 @@ abstract sealed class PoolWorker permits ManagedWorker, RegisteredWorker {
         touched = now();
         usedAt = touched;
         checkAt = touched;
+        checkedAt = touched - context.timing().health().toNanos();
+        failedRequestAt = touched;
     }
 
     final String id() {
@@ -59,13 +80,15 @@ abstract sealed class PoolWorker permits ManagedWorker, RegisteredWorker {
     /** Identifies one start; changes with each process. */
     abstract String incarnation();
 
-    abstract Optional<URI> uri();
+    /** How the pool reaches it; empty before it is known. */
+    abstract Optional<WorkerEndpoint> endpoint();
 
-    /** The API key for requests; empty if the client's key is passed through. */
-    abstract String key();
+    final Optional<URI> uri() {
+        return endpoint().map(WorkerEndpoint::uri);
+    }
 
-    /** The API key for the pool's own requests. */
-    abstract String ownKey();
+    /** Returns true if a health check includes a canary request even if there is no reason for doubt. */
+    abstract boolean isUnproven();
 
     abstract void tick();
 
@@ -76,6 +99,9 @@ abstract sealed class PoolWorker permits ManagedWorker, RegisteredWorker {
     abstract void unhealthy(String why);
 
     abstract boolean serves(String model);
+
+    /** Returns true if the worker is ready, or can become ready without intervention. */
+    abstract boolean isExpected();
 
     abstract WorkerView view();
 
@@ -112,6 +138,9 @@ abstract sealed class PoolWorker permits ManagedWorker, RegisteredWorker {
         health = null;
         misses = 0;
         canaryFailed = false;
+        suspected = false;
+        failedRequests = 0;
+        generated = 0;
         checkNow();
         touch();
     }
@@ -124,35 +153,72 @@ abstract sealed class PoolWorker permits ManagedWorker, RegisteredWorker {
         checkAt = now();
     }
 
-    /** Runs a health check if it is due; also generates a token if the worker has sent nothing for long. */
-    final void check(URI uri) {
+    /** Runs a health check if it is due; also generates a token if the worker makes no progress, or is in doubt. */
+    final void check(WorkerEndpoint endpoint) {
         if (checking || now() - checkAt < 0) {
             return;
         }
         checking = true;
-        boolean quiet = now() - touched >= context.timing().canary().toNanos();
-        boolean canary = state == WorkerState.READY && (quiet || canaryFailed);
+        boolean canary = needsCanary();
         String asked = incarnation();
-        context.checks().execute(() -> {
-            try {
-                WorkerHealth reported = context.client().health(uri);
-                if (canary) {
-                    context.client().canary(uri, ownKey());
-                }
-                supervisor.locked(() -> checked(asked, canary, reported));
-            } catch (IOException failure) {
-                supervisor.locked(() -> missed(asked, canary, String.valueOf(failure.getMessage())));
-            } catch (InterruptedException stopped) {
-                Thread.currentThread().interrupt();
+        try {
+            context.checks().execute(() -> check(endpoint, asked, canary));
+        } catch (RuntimeException | Error notStarted) {
+            checking = false;
+            throw notStarted;
+        }
+    }
+
+    /** Whatever a worker answers, the check ends, so that the next one can begin. */
+    private void check(WorkerEndpoint endpoint, String asked, boolean canary) {
+        try {
+            WorkerHealth reported = context.client().health(endpoint);
+            boolean generates = canary && reported.isServing();
+            if (generates) {
+                context.client().canary(endpoint);
             }
-        });
+            supervisor.locked(() -> checked(asked, generates, reported));
+        } catch (WorkerOverloadedException alive) {
+            supervisor.locked(() -> overloaded(asked));
+        } catch (InterruptedException stopped) {
+            supervisor.locked(() -> over(asked));
+            Thread.currentThread().interrupt();
+        } catch (Exception | StackOverflowError failure) {
+            String why = failure.getMessage() == null ? failure.toString() : failure.getMessage();
+            supervisor.locked(() -> missed(asked, canary, why));
+        } catch (Error failure) { // such as a full heap, which is not the worker's fault
+            supervisor.locked(() -> over(asked));
+            throw failure;
+        }
+    }
+
+    private boolean needsCanary() {
+        if (state != WorkerState.READY) {
+            return isUnproven();
+        }
+        boolean busy = !isIdle();
+        Duration stalled = context.timing().health().multipliedBy(STALLED_CHECKS);
+        long patience = (busy ? stalled : context.timing().canary()).toNanos();
+        return suspected || canaryFailed || now() - touched >= patience;
     }
 
     private boolean over(String asked) {
         checking = false;
+        checkedAt = now();
         long pause = context.timing().health().toNanos();
-        checkAt = now() + (state == WorkerState.STARTING ? pause / STARTUP_CHECK_FACTOR : pause);
+        boolean doubtful = suspected || canaryFailed;
+        int factor = state == WorkerState.STARTING ? STARTUP_CHECK_FACTOR : doubtful ? SUSPECT_CHECK_FACTOR : 1;
+        checkAt = now() + pause / factor;
         return !asked.equals(incarnation());
+    }
+
+    private void overloaded(String asked) {
+        if (!over(asked)) {
+            misses = 0;
+            failedRequests = 0;
+            suspected = false;
+            supervisor.changed();
+        }
     }
 
     private void checked(String asked, boolean canary, WorkerHealth reported) {
@@ -168,8 +234,13 @@ abstract sealed class PoolWorker permits ManagedWorker, RegisteredWorker {
         health = reported;
         if (canary) {
             canaryFailed = false;
+            suspected = false;
+            supervisor.changed();
+        }
+        if (canary || reported.generated() > generated) {
             touch();
         }
+        generated = reported.generated();
         if (reported.running() > 0) {
             usedAt = now();
         }
@@ -193,8 +264,44 @@ abstract sealed class PoolWorker permits ManagedWorker, RegisteredWorker {
         }
     }
 
-    final WorkerLease lease(URI uri) {
-        WorkerLease lease = new WorkerLease(supervisor, this, uri);
+    /** A request failed on this worker: the next check, which generates a token, is soon. */
+    final void suspect() {
+        suspected = true;
+        long pause = context.timing().health().toNanos() / SUSPECT_PAUSE_FACTOR;
+        checkAt = Math.min(checkAt, Math.max(now(), checkedAt + pause));
+        tick();
+    }
+
+    /**
+     * A request had no response, which no client can cause. A worker that fails all requests has failed, even if it reports being
+     * healthy. Requests that fail at once, as when the machine stalls, count as one.
+     *
+     * @param begun when the request was sent
+     */
+    final void unanswered(long begun, String why) {
+        if (begun - failedRequestAt >= 0) {
+            failedRequests++;
+            failedRequestAt = now();
+        }
+        if (failedRequests >= MAX_FAILED_REQUESTS && state == WorkerState.READY) {
+            failedRequests = 0;
+            unhealthy(MAX_FAILED_REQUESTS + " requests in a row had no response, the last one: " + why);
+        } else {
+            suspect();
+        }
+    }
+
+    final void answered() {
+        failedRequests = 0;
+    }
+
+    /** Returns true while a check must show whether a failed request was its fault. */
+    final boolean isSuspected() {
+        return suspected;
+    }
+
+    final WorkerLease lease(WorkerEndpoint endpoint) {
+        WorkerLease lease = new WorkerLease(supervisor, this, endpoint);
         leases.add(lease);
         usedAt = now();
         return lease;

@@ -1,24 +1,22 @@
 package dev.starforge.serve.pool.supervise;
 
 import dev.starforge.serve.pool.worker.PoolEvent;
+import dev.starforge.serve.pool.worker.WorkerEndpoint;
 import dev.starforge.serve.pool.worker.WorkerFailure;
 import dev.starforge.serve.pool.worker.WorkerHealth;
 import dev.starforge.serve.pool.worker.WorkerState;
 import dev.starforge.serve.pool.worker.WorkerView;
-import java.net.URI;
 import java.util.List;
 import java.util.Optional;
 
 /** A worker that the pool did not start: health-checked and used, never signalled or restarted. */
 final class RegisteredWorker extends PoolWorker {
-    private final URI uri;
-    private final String key;
+    private final WorkerEndpoint endpoint;
     private int returns;
 
-    RegisteredWorker(String id, Supervisor supervisor, SupervisorContext context, URI uri, String key) {
+    RegisteredWorker(String id, Supervisor supervisor, SupervisorContext context, WorkerEndpoint endpoint) {
         super(id, supervisor, context);
-        this.uri = uri;
-        this.key = key;
+        this.endpoint = endpoint;
     }
 
     @Override
@@ -27,23 +25,19 @@ final class RegisteredWorker extends PoolWorker {
     }
 
     @Override
-    Optional<URI> uri() {
-        return Optional.of(uri);
+    Optional<WorkerEndpoint> endpoint() {
+        return Optional.of(endpoint);
     }
 
+    /** It was not seen to work yet, and the pool may have the wrong key. */
     @Override
-    String key() {
-        return key;
-    }
-
-    @Override
-    String ownKey() {
-        return key.isEmpty() ? context.command().firstKey() : key;
+    boolean isUnproven() {
+        return state() != WorkerState.DRAINING;
     }
 
     @Override
     void tick() {
-        check(uri);
+        check(endpoint);
     }
 
     @Override
@@ -70,6 +64,11 @@ final class RegisteredWorker extends PoolWorker {
                 .isPresent();
     }
 
+    @Override
+    boolean isExpected() {
+        return state() == WorkerState.STARTING || state() == WorkerState.READY;
+    }
+
     void drain() {
         transition(WorkerState.DRAINING, PoolEvent.PoolEventKind.DRAINING, "draining");
     }
@@ -90,7 +89,7 @@ final class RegisteredWorker extends PoolWorker {
                 shownState(),
                 0,
                 health().map(WorkerHealth::memory).orElse(0L),
-                uri.toString(),
+                endpoint.uri().toString(),
                 Optional.empty(),
                 0,
                 new WorkerFailure("", reason(), failedAt(), -1, advice()),

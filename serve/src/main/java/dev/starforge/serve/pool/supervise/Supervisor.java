@@ -3,17 +3,18 @@ package dev.starforge.serve.pool.supervise;
 import dev.starforge.serve.pool.worker.PoolError;
 import dev.starforge.serve.pool.worker.PoolEvent;
 import dev.starforge.serve.pool.worker.PoolException;
-import dev.starforge.serve.pool.worker.WorkerFailure;
+import dev.starforge.serve.pool.worker.WorkerEndpoint;
 import dev.starforge.serve.pool.worker.WorkerSpec;
 import dev.starforge.serve.pool.worker.WorkerState;
 import dev.starforge.serve.pool.worker.WorkerView;
 import dev.starforge.text.FileException;
 import dev.starforge.text.file.FolderLock;
+import dev.starforge.text.file.PrivateFiles;
 import java.io.IOException;
 import java.net.URI;
 import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
-import java.time.Instant;
 import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -21,6 +22,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
@@ -42,13 +44,18 @@ public final class Supervisor implements AutoCloseable {
     /** Locks the state folder; only one pool can use it. */
     public Supervisor(SupervisorContext context) throws IOException {
         this.context = context;
-        Files.createDirectories(context.state().resolve(WorkerLogs.FOLDER));
+        Path state = context.state();
+        if (!Files.exists(state)) {
+            PrivateFiles.folder(state);
+        }
+        PrivateFiles.folder(state.resolve(WorkerLogs.FOLDER));
         try {
-            lock = FolderLock.take(context.state(), "starforge pool");
+            lock = FolderLock.take(state, "starforge pool");
         } catch (FileException taken) {
             throw new IOException("pool: its state folder " + taken.getMessage(), taken);
         }
-        journal = new WorkerJournal(context.state().resolve("workers"));
+        PrivateFiles.restrict(state.resolve(FolderLock.FILE));
+        journal = new WorkerJournal(state.resolve("workers"));
     }
 
     /** Adopts the workers of the previous pool with this state folder. */
@@ -85,11 +92,12 @@ public final class Supervisor implements AutoCloseable {
     }
 
     /** Registers a worker that the pool did not start; returns its id. The same address is the same worker. */
-    public synchronized String register(URI uri, String key) {
+    public synchronized String register(WorkerEndpoint endpoint) {
         rejectWhenDraining();
+        URI uri = endpoint.uri();
         String id = "r-" + uri.getHost() + "-" + uri.getPort();
         if (!workers.containsKey(id)) {
-            workers.put(id, new RegisteredWorker(id, this, context, uri, key));
+            workers.put(id, new RegisteredWorker(id, this, context, endpoint));
             context.listener()
                     .accept(new PoolEvent(PoolEvent.PoolEventKind.REGISTERED, id, WorkerState.STARTING, "at " + uri));
         }
@@ -132,9 +140,15 @@ public final class Supervisor implements AutoCloseable {
         return requireOwn(id).spec();
     }
 
-    public synchronized void calledBack(String id, String start, URI uri) {
+    /** Returns true for the key of the ready callback of a worker that was started here. */
+    public synchronized boolean isCallbackKey(String key) {
+        return own().filter(worker -> worker.isCallbackKey(key)).count() > 0;
+    }
+
+    /** Handles a ready callback that has the key of its start. */
+    public synchronized void calledBack(String id, String key, URI uri) {
         try {
-            requireOwn(id).calledBack(start, uri);
+            requireOwn(id).calledBack(key, uri);
         } catch (IOException unrecorded) {
             throw new PoolException(
                     PoolError.WORKER_START_FAILED,
@@ -156,7 +170,17 @@ public final class Supervisor implements AutoCloseable {
 
     /** Advances the state of every worker; called about ten times per second. */
     public synchronized void tick() {
-        List.copyOf(workers.values()).forEach(PoolWorker::tick);
+        RuntimeException failure = null;
+        for (PoolWorker worker : List.copyOf(workers.values())) {
+            try {
+                worker.tick();
+            } catch (RuntimeException e) { // thrown after all other workers had their turn
+                failure = e;
+            }
+        }
+        if (failure != null) {
+            throw failure;
+        }
         List<ManagedWorker> over = own().filter(ManagedWorker::isTerminal).toList();
         over.stream().limit(Math.max(0, over.size() - STOPPED_SHOWN)).forEach(worker -> workers.remove(worker.id()));
     }
@@ -259,13 +283,18 @@ public final class Supervisor implements AutoCloseable {
             return Optional.empty();
         }
         PoolWorker chosen = require(choose.apply(candidates).id());
-        return Optional.of(chosen.lease(chosen.uri().orElseThrow()));
+        return Optional.of(chosen.lease(chosen.endpoint().orElseThrow()));
     }
 
+    /** The ready workers for a request; those in doubt only if there are no others. */
     private List<WorkerCandidate> ready(String model, Set<String> excluded) {
-        return workers.values().stream()
+        List<PoolWorker> ready = workers.values().stream()
                 .filter(worker -> worker.state() == WorkerState.READY && worker.serves(model))
                 .filter(worker -> !excluded.contains(worker.incarnation()))
+                .toList();
+        boolean allInDoubt = ready.stream().allMatch(PoolWorker::isSuspected);
+        return ready.stream()
+                .filter(worker -> allInDoubt || !worker.isSuspected())
                 .map(worker -> new WorkerCandidate(worker.id(), worker.incarnation(), worker.load()))
                 .toList();
     }
@@ -275,40 +304,14 @@ public final class Supervisor implements AutoCloseable {
         return !ready(model, excluded).isEmpty();
     }
 
-    /** Returns true if a worker of this model can become ready. Fails if there is one that cannot be started. */
-    public synchronized boolean isExpected(String model) {
-        List<PoolWorker> serving = workers.values().stream()
-                .filter(worker -> worker.serves(model) && worker.state() != WorkerState.STOPPED)
-                .filter(worker -> !(worker instanceof ManagedWorker own && own.mayBeReplaced()))
-                .toList();
-        boolean expected = serving.stream().anyMatch(worker -> switch (worker) {
-            case ManagedWorker own -> own.isExpected();
-            case RegisteredWorker registered -> registered.state() != WorkerState.DRAINING;
-        });
-        Optional<WorkerView> failed = serving.stream()
-                .map(PoolWorker::view)
-                .filter(view -> view.state() == WorkerState.FAILED)
-                .reduce((_, last) -> last);
-        if (!expected && failed.isPresent()) {
-            throw cannotStart(model, failed.get());
-        }
-        return expected;
+    /** As {@link Availability#isExpected}. */
+    public synchronized boolean isExpected(String model, Set<String> excluded) {
+        return Availability.isExpected(model, List.copyOf(workers.values()), excluded);
     }
 
-    /** The error with reason, time and advice. */
-    private static PoolException cannotStart(String model, WorkerView view) {
-        WorkerFailure failure = view.failure();
-        long seconds = Math.max(1L, (long) Math.ceil(failure.restartSeconds()));
-        String since = failure.since().map(Instant::toString).orElse("");
-        return new PoolException(
-                PoolError.WORKER_START_FAILED,
-                failure.isRetried(),
-                model + ": its worker " + view.id() + " cannot be started, since " + since + ": " + failure.reason()
-                        + ". "
-                        + (failure.isRetried() ? "The next attempt is in " + seconds + " s." : failure.advice()),
-                failure.isRetried()
-                        ? Map.of("worker_id", view.id(), "since", since, "retry_after_s", seconds)
-                        : Map.of("worker_id", view.id(), "since", since));
+    /** Fails if the workers of a model that the pool cannot start are those that it did not start, and cannot be reached. */
+    public synchronized void rejectUnreachable(String model) {
+        Availability.rejectUnreachable(model, List.copyOf(workers.values()));
     }
 
     /** Waits for a change of any worker. */
@@ -321,9 +324,11 @@ public final class Supervisor implements AutoCloseable {
         changed();
     }
 
-    synchronized void suspect(WorkerLease lease) {
-        lease.worker().checkNow();
-        lease.worker().tick();
+    /** What a request says of the start of a worker that it was sent to. */
+    synchronized void reported(WorkerLease lease, Consumer<PoolWorker> report) {
+        if (lease.incarnation().equals(lease.worker().incarnation())) {
+            report.accept(lease.worker());
+        }
     }
 
     /** Stops all workers that a pool started, and rejects new ones. */

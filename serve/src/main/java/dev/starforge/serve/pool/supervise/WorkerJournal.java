@@ -1,6 +1,8 @@
 package dev.starforge.serve.pool.supervise;
 
+import dev.starforge.serve.api.StartSecret;
 import dev.starforge.serve.pool.worker.WorkerSpec;
+import dev.starforge.text.file.PrivateFiles;
 import dev.starforge.text.json.Jackson;
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -21,7 +23,7 @@ import tools.jackson.databind.node.ObjectNode;
 
 /**
  * Persists the worker processes of this pool, so that the next pool can adopt them after a crash. One file per worker, replaced
- * atomically.
+ * atomically. Only their owner can read them: they have the secrets of the workers.
  */
 final class WorkerJournal {
     private static final String SUFFIX = ".json";
@@ -29,22 +31,27 @@ final class WorkerJournal {
     private final Path folder;
 
     WorkerJournal(Path folder) throws IOException {
-        this.folder = Files.createDirectories(folder);
+        this.folder = PrivateFiles.folder(folder);
+        try (Stream<Path> files = Files.list(folder)) {
+            for (Path file : files.toList()) {
+                PrivateFiles.restrict(file);
+            }
+        }
     }
 
     /**
      * The record of a worker process.
      *
-     * @param start secret of this start, sent back by its callback
+     * @param start secret of this start
      * @param pid 0 before the process starts
      * @param uri empty before the callback
      */
     record JournalEntry(
-            String id, WorkerSpec spec, String start, long pid, String identity, String uri, int restarts) {}
+            String id, WorkerSpec spec, StartSecret start, long pid, String identity, String uri, int restarts) {}
 
     void write(JournalEntry entry) throws IOException {
         ObjectNode node = Jackson.object();
-        node.put("id", entry.id()).put("start", entry.start()).put("pid", entry.pid());
+        node.put("id", entry.id()).put("start", entry.start().text()).put("pid", entry.pid());
         node.put("identity", entry.identity()).put("uri", entry.uri()).put("restarts", entry.restarts());
         WorkerSpec spec = entry.spec();
         node.put("model", spec.model()).put("path", spec.path().toString()).put("device", spec.device());
@@ -54,7 +61,7 @@ final class WorkerJournal {
         Path file = file(entry.id());
         Path fresh = file.resolveSibling(file.getFileName() + ".new");
         try (FileChannel out = FileChannel.open(
-                fresh, StandardOpenOption.CREATE, StandardOpenOption.WRITE, StandardOpenOption.TRUNCATE_EXISTING)) {
+                PrivateFiles.file(fresh), StandardOpenOption.WRITE, StandardOpenOption.TRUNCATE_EXISTING)) {
             ByteBuffer bytes = ByteBuffer.wrap(Jackson.indented(node).getBytes(StandardCharsets.UTF_8));
             while (bytes.hasRemaining()) {
                 out.write(bytes);
@@ -103,12 +110,12 @@ final class WorkerJournal {
             return new JournalEntry(
                     node.path("id").stringValue(),
                     spec,
-                    node.path("start").stringValue(),
+                    StartSecret.of(node.path("start").stringValue()),
                     node.path("pid").longValue(),
                     node.path("identity").stringValue(),
                     node.path("uri").stringValue(),
                     node.path("restarts").intValue());
-        } catch (JacksonException e) {
+        } catch (JacksonException | IllegalArgumentException e) {
             throw new IOException(
                     file + ": is not a journal entry: " + e.getMessage()
                             + "; stop its worker if it runs, and delete the file",

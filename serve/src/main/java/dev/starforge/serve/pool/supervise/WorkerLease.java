@@ -1,6 +1,6 @@
 package dev.starforge.serve.pool.supervise;
 
-import java.net.URI;
+import dev.starforge.serve.pool.worker.WorkerEndpoint;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -8,29 +8,26 @@ import java.util.List;
 public final class WorkerLease implements AutoCloseable {
     private final Supervisor supervisor;
     private final PoolWorker worker;
-    private final URI uri;
+    private final WorkerEndpoint endpoint;
     private final String incarnation;
     private final List<Runnable> onLost = new ArrayList<>();
+    private final long begun;
     private boolean markLost;
 
-    WorkerLease(Supervisor supervisor, PoolWorker worker, URI uri) {
+    WorkerLease(Supervisor supervisor, PoolWorker worker, WorkerEndpoint endpoint) {
         this.supervisor = supervisor;
         this.worker = worker;
-        this.uri = uri;
+        this.endpoint = endpoint;
         this.incarnation = worker.incarnation();
+        this.begun = worker.now();
     }
 
     public String workerId() {
         return worker.id();
     }
 
-    public URI uri() {
-        return uri;
-    }
-
-    /** The API key for this worker; empty if the client's key is passed through. */
-    public String key() {
-        return worker.key();
+    public WorkerEndpoint endpoint() {
+        return endpoint;
     }
 
     /** Identifies one start of the worker. */
@@ -68,9 +65,19 @@ public final class WorkerLease implements AutoCloseable {
         return worker;
     }
 
-    /** Reports a failed request: the worker is checked now. */
+    /** Reports an error of the worker, or a response that ended early: the worker is checked soon. */
     public void reportFailure() {
-        supervisor.suspect(this);
+        supervisor.reported(this, PoolWorker::suspect);
+    }
+
+    /** Reports a request without a response; after some in a row, the worker has failed. */
+    public void reportUnanswered(String why) {
+        supervisor.reported(this, failing -> failing.unanswered(begun, why));
+    }
+
+    /** Reports a response. */
+    public void reportResponse() {
+        supervisor.reported(this, PoolWorker::answered);
     }
 
     /** Idempotent. */

@@ -1,5 +1,6 @@
 package dev.starforge.serve.pool.supervise;
 
+import dev.starforge.text.file.PrivateFiles;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.channels.Channels;
@@ -39,6 +40,7 @@ final class WorkerLogs {
         for (Path log : logs) {
             if (Files.size(log) > MAX_BYTES) {
                 Files.copy(log, older(log), StandardCopyOption.REPLACE_EXISTING);
+                PrivateFiles.restrict(older(log));
                 FileChannel.open(log, StandardOpenOption.WRITE).truncate(0).close();
             }
         }

@@ -11,6 +11,8 @@ public enum PoolError {
     WORKER_NOT_FOUND(404),
     /** The worker failed before its response was complete. */
     WORKER_LOST(503),
+    /** The worker has reached a limit of its own. */
+    WORKER_OVERLOADED(503),
     /** The pool is shutting down. */
     POOL_DRAINING(503);
 

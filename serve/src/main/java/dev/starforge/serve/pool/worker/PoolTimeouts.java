@@ -8,7 +8,7 @@ import java.time.Duration;
  * @param start maximum time from the start of a worker process to its callback
  * @param health interval of health checks
  * @param misses consecutive failed health checks after which a worker has failed
- * @param canary interval of canary requests to an idle worker
+ * @param canary interval of canary requests to an idle worker; a busy one that generates nothing gets them earlier
  * @param token timeout of a canary request
  * @param drain time that running requests have to finish
  * @param terminate time from SIGTERM to SIGKILL

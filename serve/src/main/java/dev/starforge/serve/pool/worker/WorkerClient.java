@@ -1,14 +1,18 @@
 package dev.starforge.serve.pool.worker;
 
 import java.io.IOException;
-import java.net.URI;
 
-/** The pool's own requests to a worker; every call has a timeout of seconds. */
+/** The pool's own requests to a worker; every call ends within seconds. */
 public interface WorkerClient {
-    WorkerHealth health(URI worker) throws IOException, InterruptedException;
+    /** @throws WorkerOverloadedException if the worker has reached a limit of its own */
+    WorkerHealth health(WorkerEndpoint worker) throws IOException, InterruptedException;
 
-    /** Generates a token, to detect a worker whose engine has stopped although it reports being healthy. */
-    void canary(URI worker, String key) throws IOException, InterruptedException;
+    /**
+     * Generates a token, to detect a worker whose engine has stopped although it reports being healthy.
+     *
+     * @throws WorkerOverloadedException if the worker has reached a limit of its own
+     */
+    void canary(WorkerEndpoint worker) throws IOException, InterruptedException;
 
-    void shutdown(URI worker, String key) throws IOException, InterruptedException;
+    void shutdown(WorkerEndpoint worker) throws IOException, InterruptedException;
 }

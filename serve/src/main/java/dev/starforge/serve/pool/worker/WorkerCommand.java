@@ -11,19 +11,18 @@ import java.util.function.Supplier;
  * The command line of a worker.
  *
  * @param program the command line that starts this program, without a command
- * @param keyFile API keys, shared with the workers
- * @param firstKey key that the pool sends to its workers; empty without keys
+ * @param keyFile API keys of clients, who may also call workers directly
  * @param pool URL of this pool, once it listens
  */
-public record WorkerCommand(List<String> program, Optional<Path> keyFile, String firstKey, Supplier<URI> pool) {
+public record WorkerCommand(List<String> program, Optional<Path> keyFile, Supplier<URI> pool) {
     public static final String READY_PATH = "/v2/internal/workers/ready";
 
     public WorkerCommand {
         program = List.copyOf(program);
     }
 
-    /** @param start identifies this start in the callback */
-    public List<String> of(String id, WorkerSpec spec, String start) {
+    /** The command line, which other users can read: the worker reads the secret of its start from its standard input. */
+    public List<String> of(String id, WorkerSpec spec) {
         List<String> command = new ArrayList<>(program);
         command.addAll(
                 List.of("worker", "--worker-id", id, "--model", spec.path().toString(), "--port", "0"));
@@ -38,7 +37,7 @@ public record WorkerCommand(List<String> program, Optional<Path> keyFile, String
         }
         spec.adapters().forEach((name, path) -> command.addAll(List.of("--adapter", name + "=" + path)));
         keyFile.ifPresent(file -> command.addAll(List.of("--api-key-file", file.toString())));
-        command.addAll(List.of("--callback-url", pool.get() + READY_PATH + "?start=" + start));
+        command.addAll(List.of("--callback-url", pool.get() + READY_PATH, "--start-secret-stdin"));
         return command;
     }
 }

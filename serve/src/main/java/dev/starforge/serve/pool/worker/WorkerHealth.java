@@ -9,6 +9,7 @@ import java.util.List;
  * @param model model name; empty while it loads
  * @param memory device memory in use
  * @param running running and waiting requests of all clients
+ * @param generated tokens generated since its start; grows while the engine works
  */
 public record WorkerHealth(
         String status,
@@ -17,10 +18,16 @@ public record WorkerHealth(
         String device,
         long memory,
         long running,
+        long generated,
         List<String> capabilities,
         List<String> adapters) {
     public WorkerHealth {
         capabilities = List.copyOf(capabilities);
         adapters = List.copyOf(adapters);
+    }
+
+    /** Returns true if it serves requests. */
+    public boolean isServing() {
+        return status.equals("ok");
     }
 }

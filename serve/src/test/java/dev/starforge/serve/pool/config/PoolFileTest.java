@@ -9,6 +9,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Map;
+import java.util.Optional;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -19,7 +20,8 @@ final class PoolFileTest {
     private Path folder;
 
     private PoolConfig read(String text) throws IOException {
-        return PoolFile.read(Files.writeString(folder.resolve("pool.yaml"), text), Path.of("usual"));
+        return PoolFile.read(
+                Files.writeString(folder.resolve("pool.yaml"), text), Path.of("usual"), name -> Optional.empty());
     }
 
     @Test
@@ -58,6 +60,20 @@ final class PoolFileTest {
         assertThat(config.workers().getFirst().uri().getHost()).isEqualTo("gpu-1");
     }
 
+    @Test
+    void aModelIsAFileBesideTheConfigOrHasAName() throws IOException {
+        Path mine = Files.createFile(folder.resolve("mine"));
+        Path pulled = Path.of("store", "org", "pulled");
+        Map<String, Path> store = Map.of("mine", Path.of("hidden"), "org/pulled", pulled);
+        String text = "models: [{name: a, path: mine}, {name: b, path: org/pulled}, {name: c, path: nowhere}]";
+        PoolConfig config = PoolFile.read(
+                Files.writeString(folder.resolve("pool.yaml"), text),
+                Path.of("usual"),
+                name -> Optional.ofNullable(store.get(name)));
+        assertThat(config.models().stream().map(ModelEntry::path))
+                .containsExactly(mine, pulled, folder.resolve("nowhere"));
+    }
+
     @ParameterizedTest
     @CsvSource(delimiter = '|', textBlock = """
         pool: {port: 1}                            | key pool.port: unknown key
@@ -71,6 +87,11 @@ final class PoolFileTest {
         'models: [{name: a, path: b}, {name: c, path: d, adapters: {a: e}}]' | a is defined twice
         'pool: {id: a, id: b}'                             | key pool.id: duplicate key
         workers: [{uri: 'https://a:1'}]            | expected http://HOST:PORT
+        workers: [{uri: 'http://a:99999'}]         | with a port of 1 to 65535, got http://a:99999
+        workers: [{uri: 'http://a:0'}]             | with a port of 1 to 65535, got http://a:0
+        workers: [{uri: 'http://k@a:1'}]           | expected http://HOST:PORT
+        workers: [{uri: 'http://a:1?b'}]           | expected http://HOST:PORT
+        'pool: {local_admin: true, admin_key_file: a}' | pool.local_admin: expected false with pool.admin_key_file
         pool: [                                    | is not YAML
         []                                         | expected keys
         """)

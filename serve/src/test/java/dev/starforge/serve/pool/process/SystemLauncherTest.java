@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.util.List;
 import org.junit.jupiter.api.Test;
@@ -30,7 +31,7 @@ final class SystemLauncherTest {
     }
 
     private ChildProcess sh(String script) throws IOException {
-        return launcher.start(List.of("/bin/sh", "-c", script), folder.resolve("log"));
+        return launcher.start(List.of("/bin/sh", "-c", script), "", folder.resolve("log"));
     }
 
     @Test
@@ -58,8 +59,18 @@ final class SystemLauncherTest {
         assertThat(end(sh("echo one; echo two >&2; exit 3"))).isEqualTo(new ExitStatus(ExitStatus.MODEL_REFUSED));
         end(sh("echo three"));
         assertThat(Files.readString(folder.resolve("log"))).isEqualTo("one\ntwo\nthree\n");
-        assertThatThrownBy(() -> launcher.start(List.of("/no/such/program"), folder.resolve("log")))
+        assertThatThrownBy(() -> launcher.start(List.of("/no/such/program"), "", folder.resolve("log")))
                 .isInstanceOf(IOException.class);
+    }
+
+    @Test
+    void theInputIsReadByTheProcessAlone() throws Exception {
+        Path log = folder.resolve("log");
+        ChildProcess child = launcher.start(List.of("/bin/cat"), "secret\n", log);
+        assertThat(end(child)).isEqualTo(new ExitStatus(0));
+        assertThat(Files.readString(log)).isEqualTo("secret\n");
+        assertThat(PosixFilePermissions.toString(Files.getPosixFilePermissions(log)))
+                .isEqualTo("rw-------");
     }
 
     @Test

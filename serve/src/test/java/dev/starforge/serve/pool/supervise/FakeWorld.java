@@ -2,6 +2,7 @@ package dev.starforge.serve.pool.supervise;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.starforge.serve.api.StartSecret;
 import dev.starforge.serve.pool.config.RestartPolicy;
 import dev.starforge.serve.pool.process.ChildProcess;
 import dev.starforge.serve.pool.process.ExitStatus;
@@ -10,7 +11,9 @@ import dev.starforge.serve.pool.worker.PoolEvent;
 import dev.starforge.serve.pool.worker.PoolTimeouts;
 import dev.starforge.serve.pool.worker.WorkerClient;
 import dev.starforge.serve.pool.worker.WorkerCommand;
+import dev.starforge.serve.pool.worker.WorkerEndpoint;
 import dev.starforge.serve.pool.worker.WorkerHealth;
+import dev.starforge.serve.pool.worker.WorkerOverloadedException;
 import dev.starforge.serve.pool.worker.WorkerSpec;
 import dev.starforge.serve.pool.worker.WorkerState;
 import dev.starforge.serve.pool.worker.WorkerView;
@@ -41,6 +44,7 @@ final class FakeWorld implements ProcessLauncher, WorkerClient {
     private long nanos = 1_000_000_000_000L;
     private Duration clockIsOff = Duration.ZERO;
     private long nextPid = 100;
+    int canaries;
     boolean refuseToStart;
     boolean canTerminate = true;
 
@@ -52,19 +56,25 @@ final class FakeWorld implements ProcessLauncher, WorkerClient {
     final class FakeChild implements ChildProcess {
         final long pid = nextPid++;
         final List<String> command;
+        final StartSecret secret;
         final URI uri = URI.create("http://127.0.0.1:" + (40_000 + pid));
         int terminations;
         int kills;
         boolean obeys = true;
         boolean answers = true;
         boolean computes = true;
+        boolean overloaded;
+        boolean breaks;
+        boolean fillsTheHeap;
         long running;
+        long generated;
         String status = "ok";
         String workerId;
         Optional<ExitStatus> exit = Optional.empty();
 
-        FakeChild(List<String> command) {
+        FakeChild(List<String> command, String input) {
             this.command = command;
+            secret = StartSecret.of(input.strip());
             workerId = argument("--worker-id");
         }
 
@@ -72,8 +82,8 @@ final class FakeWorld implements ProcessLauncher, WorkerClient {
             return command.get(command.indexOf(name) + 1);
         }
 
-        String start() {
-            return argument("--callback-url").replaceFirst(".*start=", "");
+        String callbackKey() {
+            return secret.callbackKey();
         }
 
         void exits(int code) {
@@ -122,8 +132,8 @@ final class FakeWorld implements ProcessLauncher, WorkerClient {
     }
 
     Supervisor supervisor(RestartPolicy policy) throws IOException {
-        WorkerCommand command = new WorkerCommand(
-                List.of("starforge"), Optional.empty(), "", () -> URI.create("http://127.0.0.1:9200"));
+        WorkerCommand command =
+                new WorkerCommand(List.of("starforge"), Optional.empty(), () -> URI.create("http://127.0.0.1:9200"));
         return new Supervisor(new SupervisorContext(
                 state,
                 this,
@@ -192,7 +202,7 @@ final class FakeWorld implements ProcessLauncher, WorkerClient {
 
     /** The process that was started last says that it is ready. */
     void callBack(Supervisor supervisor) {
-        supervisor.calledBack(last().argument("--worker-id"), last().start(), last().uri);
+        supervisor.calledBack(last().argument("--worker-id"), last().callbackKey(), last().uri);
         pass(supervisor, TICK);
     }
 
@@ -208,11 +218,11 @@ final class FakeWorld implements ProcessLauncher, WorkerClient {
     }
 
     @Override
-    public ChildProcess start(List<String> command, Path log) throws IOException {
+    public ChildProcess start(List<String> command, String input, Path log) throws IOException {
         if (refuseToStart) {
             throw new IOException("Cannot run program");
         }
-        FakeChild child = new FakeChild(command);
+        FakeChild child = new FakeChild(command, input);
         children.add(child);
         return child;
     }
@@ -227,7 +237,8 @@ final class FakeWorld implements ProcessLauncher, WorkerClient {
                 .findFirst();
     }
 
-    private FakeChild at(URI worker) throws IOException {
+    private FakeChild at(WorkerEndpoint endpoint) throws IOException {
+        URI worker = endpoint.uri();
         FakeChild found = children.stream()
                 .filter(child -> child.uri.equals(worker) && child.exit.isEmpty())
                 .findFirst()
@@ -235,25 +246,47 @@ final class FakeWorld implements ProcessLauncher, WorkerClient {
         if (!found.answers) {
             throw new IOException("Read timed out");
         }
+        if (found.overloaded) {
+            throw new WorkerOverloadedException("status 503");
+        }
+        if (found.fillsTheHeap) {
+            throw new OutOfMemoryError("Java heap space");
+        }
+        if (found.breaks) {
+            throw new IllegalStateException("an unexpected answer");
+        }
+        String other = endpoint.secret().map(StartSecret::text).orElse(found.secret.text());
+        if (!found.secret.text().equals(other)) {
+            throw new IOException("another program answered");
+        }
         return found;
     }
 
     @Override
-    public WorkerHealth health(URI worker) throws IOException {
+    public WorkerHealth health(WorkerEndpoint worker) throws IOException {
         FakeChild child = at(worker);
         return new WorkerHealth(
-                child.status, child.workerId, "coder", "cpu", 500, child.running, List.of("completion"), List.of());
+                child.status,
+                child.workerId,
+                "coder",
+                "cpu",
+                500,
+                child.running,
+                child.generated,
+                List.of("completion"),
+                List.of());
     }
 
     @Override
-    public void canary(URI worker, String key) throws IOException {
+    public void canary(WorkerEndpoint worker) throws IOException {
+        canaries++;
         if (!at(worker).computes) {
             throw new IOException("/health/deep: expected success, got 503");
         }
     }
 
     @Override
-    public void shutdown(URI worker, String key) throws IOException {
+    public void shutdown(WorkerEndpoint worker) throws IOException {
         at(worker).exits(0);
         shutdowns.add(worker.toString());
     }

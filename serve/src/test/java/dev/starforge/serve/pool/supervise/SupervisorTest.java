@@ -11,12 +11,14 @@ import dev.starforge.serve.pool.supervise.FakeWorld.FakeChild;
 import dev.starforge.serve.pool.worker.PoolError;
 import dev.starforge.serve.pool.worker.PoolEvent;
 import dev.starforge.serve.pool.worker.PoolException;
+import dev.starforge.serve.pool.worker.WorkerEndpoint;
 import dev.starforge.serve.pool.worker.WorkerSpec;
 import dev.starforge.serve.pool.worker.WorkerState;
 import java.io.IOException;
 import java.net.URI;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -33,6 +35,8 @@ import org.junit.jupiter.params.provider.CsvSource;
 
 /** What becomes of workers, in a time of its own. */
 final class SupervisorTest {
+    private static final String SOME_SECRET = "0123456789abcdef";
+
     @TempDir
     private Path folder;
 
@@ -75,7 +79,7 @@ final class SupervisorTest {
         world.pass(pool, Duration.ofSeconds(1));
         assertThat(state(pool, id)).isEqualTo(WorkerState.READY);
         try (WorkerLease lease = lease().orElseThrow()) {
-            assertThat(lease.uri()).isEqualTo(world.last().uri);
+            assertThat(lease.endpoint().uri()).isEqualTo(world.last().uri);
             assertThat(state(pool, id)).isEqualTo(WorkerState.BUSY);
         }
         assertThat(state(pool, id)).isEqualTo(WorkerState.READY);
@@ -120,7 +124,7 @@ final class SupervisorTest {
         world.last().exits(3);
         world.pass(pool, Duration.ofMillis(100));
         String why = "3: model rejected (coder.gguf: expected 7 tensors, got 6)";
-        assertThatThrownBy(() -> pool.isExpected("coder"))
+        assertThatThrownBy(() -> pool.isExpected("coder", Set.of()))
                 .isInstanceOfSatisfying(
                         PoolException.class,
                         failure -> assertThat(failure.isRetriable()).isFalse())
@@ -129,11 +133,11 @@ final class SupervisorTest {
                 .hasMessageContaining("see logs/" + id
                         + ".log in the state folder for the error, then POST /v2/workers/" + id + "/reload");
         world.pass(pool, Duration.ofSeconds(301));
-        assertThat(pool.isExpected("coder"))
+        assertThat(pool.isExpected("coder", Set.of()))
                 .as("asked for later, another one is tried")
                 .isFalse();
         String mended = pool.start(SPEC, Optional.of(id));
-        pool.calledBack(mended, world.last().start(), world.last().uri);
+        pool.calledBack(mended, world.last().callbackKey(), world.last().uri);
         world.pass(pool, Duration.ofMillis(200));
         assertThat(state(pool, id)).isEqualTo(WorkerState.STOPPED);
         assertThat(view(pool, mended).failure().since()).isEmpty();
@@ -157,7 +161,7 @@ final class SupervisorTest {
         for (int i = 0; i < 2; i++) {
             world.last().exits(1);
             world.pass(pool, Duration.ofMillis(100));
-            assertThatThrownBy(() -> pool.isExpected("coder"))
+            assertThatThrownBy(() -> pool.isExpected("coder", Set.of()))
                     .isInstanceOf(PoolException.class)
                     .hasMessageContaining("cannot be started")
                     .hasMessageContaining("The next attempt is in 300 s.");
@@ -236,6 +240,187 @@ final class SupervisorTest {
         assertThat(cut).containsExactly("cut");
     }
 
+    /** Its connections are taken by others, or it has too many requests: a restart would lose requests and win nothing. */
+    @Test
+    void anOverloadedWorkerIsNotKilled() {
+        String id = world.ready(pool);
+        world.last().overloaded = true;
+        world.pass(pool, Duration.ofMinutes(10));
+        assertThat(state(pool, id)).isEqualTo(WorkerState.READY);
+        world.last().overloaded = false;
+        world.last().answers = false;
+        world.until(pool, () -> world.last().kills > 0);
+    }
+
+    @Test
+    void anUnexpectedAnswerCountsAsAMissAndChecksGoOn() {
+        String id = world.ready(pool);
+        world.last().breaks = true;
+        world.pass(pool, Duration.ofSeconds(19));
+        assertThat(state(pool, id)).isEqualTo(WorkerState.READY);
+        world.last().breaks = false;
+        world.pass(pool, Duration.ofMinutes(1));
+        assertThat(world.last().kills).isZero();
+        world.last().breaks = true;
+        world.until(pool, () -> world.last().kills > 0);
+    }
+
+    @Test
+    void aFullHeapEndsNoChecks() {
+        String id = world.ready(pool);
+        world.last().fillsTheHeap = true;
+        for (int i = 0; i < 5; i++) {
+            assertThatThrownBy(() -> world.pass(pool, Duration.ofSeconds(11)))
+                    .as("on the thread of the check, which is the caller's here")
+                    .isInstanceOf(OutOfMemoryError.class);
+        }
+        assertThat(state(pool, id)).isEqualTo(WorkerState.READY);
+        world.last().fillsTheHeap = false;
+        world.last().answers = false;
+        world.until(pool, () -> world.last().kills > 0);
+    }
+
+    @Test
+    void requestsWithoutAResponseEndAWorkerThatReportsBeingHealthy() {
+        String id = world.ready(pool);
+        for (int i = 0; i < 5; i++) {
+            lease().orElseThrow().reportUnanswered("closed");
+            world.pass(pool, Duration.ofSeconds(1));
+            lease().orElseThrow().reportResponse();
+        }
+        List<WorkerLease> together = List.of(lease().orElseThrow(), lease().orElseThrow(), lease().orElseThrow());
+        world.pass(pool, Duration.ofSeconds(1));
+        together.forEach(each -> each.reportUnanswered("the machine stalled"));
+        assertThat(world.last().kills).as("not three in a row").isZero();
+        for (int i = 0; i < 2; i++) {
+            world.pass(pool, Duration.ofSeconds(1));
+            lease().orElseThrow().reportUnanswered("closed");
+        }
+        assertThat(world.last().kills).isEqualTo(1);
+        world.pass(pool, Duration.ofMillis(100));
+        assertThat(view(pool, id).failure().reason())
+                .isEqualTo("3 requests in a row had no response, the last one: closed");
+        world.until(pool, () -> world.children.size() == 2);
+        world.callBack(pool);
+        assertThat(lease()).as("and it is started again").isPresent();
+    }
+
+    @Test
+    void aWorkerInDoubtIsUsedOnlyIfThereIsNoOther() {
+        String doubtful = world.ready(pool);
+        world.last().computes = false;
+        lease().orElseThrow().reportUnanswered("closed");
+        assertThat(lease().orElseThrow().workerId()).isEqualTo(doubtful);
+        String other = world.ready(pool);
+        for (int i = 0; i < 3; i++) {
+            assertThat(lease().orElseThrow().workerId()).isEqualTo(other);
+        }
+    }
+
+    @Test
+    void aRequestWaitsForACheckOfItsWorkerAndNoLonger() {
+        world.ready(pool);
+        WorkerLease failed = lease().orElseThrow();
+        Set<String> excluded = Set.of(failed.incarnation());
+        world.last().computes = false;
+        failed.reportUnanswered("closed");
+        assertThat(pool.isExpected("coder", excluded)).as("it may be restarted").isTrue();
+        Duration killed = world.until(pool, () -> world.last().kills > 0);
+        assertThat(killed).as("a worker in doubt is checked sooner").isLessThan(Duration.ofSeconds(12));
+        world.until(pool, () -> world.children.size() == 2);
+        world.callBack(pool);
+        WorkerLease second = lease().orElseThrow();
+        second.reportUnanswered("closed");
+        world.pass(pool, Duration.ofSeconds(1));
+        assertThatThrownBy(() -> pool.isExpected("coder", Set.of(second.incarnation())))
+                .isInstanceOfSatisfying(
+                        PoolException.class,
+                        failure -> assertThat(failure.code()).isEqualTo(PoolError.WORKER_LOST))
+                .hasMessageContaining("did not respond to this request; there is no other");
+    }
+
+    @Test
+    void aBusyWorkerThatGeneratesNeedsNoCanary() {
+        world.ready(pool);
+        world.last().running = 1;
+        try (WorkerLease _ = lease().orElseThrow()) {
+            for (int i = 0; i < 60; i++) {
+                world.last().generated++;
+                world.pass(pool, Duration.ofSeconds(5));
+            }
+            assertThat(world.canaries).isZero();
+            world.pass(pool, Duration.ofSeconds(35));
+            assertThat(world.canaries).isPositive();
+        }
+    }
+
+    @Test
+    void secretsAreInFilesOfTheOwnerAndNotInCommands() throws IOException {
+        Path entry = folder.resolve("workers").resolve(world.ready(pool) + ".json");
+        String secret = world.last().secret.text();
+        assertThat(secret).hasSize(64);
+        assertThat(String.join(" ", world.last().command))
+                .doesNotContain(secret)
+                .doesNotContain(world.last().secret.requestKey())
+                .doesNotContain(world.last().callbackKey());
+        assertThat(Files.readString(entry)).contains(secret);
+        Files.setPosixFilePermissions(entry, PosixFilePermissions.fromString("rw-r--r--")); // as it once was
+        Files.setPosixFilePermissions(entry.getParent(), PosixFilePermissions.fromString("rwxr-xr-x"));
+        pool.close();
+        pool = world.supervisor();
+        assertThat(mode(entry)).isEqualTo("rw-------");
+        assertThat(mode(entry.getParent())).isEqualTo("rwx------");
+        assertThat(mode(folder.resolve(WorkerLogs.FOLDER))).isEqualTo("rwx------");
+        pool.adopt();
+        world.pass(pool, Duration.ofMillis(200));
+        assertThat(lease()).as("adopted by its secret").isPresent();
+        world.pass(pool, Duration.ofSeconds(1));
+        restartAfter(lease().orElseThrow().workerId(), 1);
+        assertThat(mode(entry)).isEqualTo("rw-------");
+        assertThat(world.last().secret.text()).as("each start has its own").isNotEqualTo(secret);
+    }
+
+    private static String mode(Path path) throws IOException {
+        return PosixFilePermissions.toString(Files.getPosixFilePermissions(path));
+    }
+
+    @Test
+    void aProgramThatDoesNotKnowTheSecretIsNeverReady() throws IOException {
+        String id = pool.start(SPEC, Optional.empty());
+        FakeChild worker = world.last();
+        FakeChild impostor = (FakeChild) world.start(List.of("other", "--worker-id", id), SOME_SECRET, folder);
+        assertThat(pool.isCallbackKey(impostor.callbackKey())).isFalse();
+        assertThatThrownBy(() -> pool.calledBack(id, impostor.callbackKey(), impostor.uri))
+                .isInstanceOf(PoolException.class);
+        assertThat(pool.isCallbackKey(worker.callbackKey())).isTrue();
+        pool.calledBack(id, worker.callbackKey(), impostor.uri); // as if the callback's key were stolen
+        world.pass(pool, Duration.ofSeconds(29));
+        assertThat(state(pool, id)).isEqualTo(WorkerState.STARTING);
+        assertThat(lease()).isEmpty();
+        world.pass(pool, Duration.ofSeconds(2));
+        assertThat(view(pool, id).failure().reason()).contains("no successful health check at " + impostor.uri);
+    }
+
+    @Test
+    void aRegisteredWorkerGeneratesATokenBeforeItIsUsed() throws IOException {
+        FakeChild remote = (FakeChild) world.start(List.of("elsewhere", "--worker-id", "theirs"), SOME_SECRET, folder);
+        remote.computes = false; // as with a wrong key
+        String id = pool.register(WorkerEndpoint.registered(remote.uri, "key"));
+        world.pass(pool, Duration.ofSeconds(2));
+        assertThat(state(pool, id)).isEqualTo(WorkerState.FAILED);
+        assertThat(view(pool, id).failure().reason()).contains("/health/deep");
+        assertThat(pool.isExpected("coder", Set.of())).isFalse();
+        remote.computes = true;
+        world.until(pool, () -> lease().isPresent());
+        remote.answers = false;
+        world.until(pool, () -> state(pool, id) == WorkerState.FAILED);
+        assertThatThrownBy(() -> pool.rejectUnreachable("coder"))
+                .as("clients do not wait for it")
+                .isInstanceOfSatisfying(
+                        PoolException.class,
+                        failure -> assertThat(failure.isRetriable()).isTrue());
+    }
+
     @Test
     void aSlowStartHasATimeout() {
         String id = pool.start(SPEC, Optional.empty());
@@ -251,12 +436,13 @@ final class SupervisorTest {
     void aRepeatedCallbackIsIgnored() {
         String id = world.ready(pool);
         FakeChild first = world.last();
-        pool.calledBack(id, first.start(), first.uri);
+        pool.calledBack(id, first.callbackKey(), first.uri);
         URI elsewhere = URI.create("http://127.0.0.1:1");
-        assertThatThrownBy(() -> pool.calledBack(id, first.start(), elsewhere)).isInstanceOf(PoolException.class);
+        assertThatThrownBy(() -> pool.calledBack(id, first.callbackKey(), elsewhere))
+                .isInstanceOf(PoolException.class);
         assertThat(view(pool, id).uri()).isEqualTo(first.uri.toString());
         restartAfter(id, 1);
-        assertThatThrownBy(() -> pool.calledBack(id, first.start(), first.uri))
+        assertThatThrownBy(() -> pool.calledBack(id, first.callbackKey(), first.uri))
                 .as("of a process that has exited")
                 .isInstanceOf(PoolException.class);
         assertThatThrownBy(() -> pool.calledBack("w-0", "0", first.uri)).hasMessageContaining("no such worker");
@@ -327,7 +513,7 @@ final class SupervisorTest {
         String fresh = pool.start(SPEC, Optional.of(old));
         world.pass(pool, Duration.ofSeconds(5));
         assertThat(lease().orElseThrow().workerId()).isEqualTo(old);
-        pool.calledBack(fresh, world.last().start(), world.last().uri);
+        pool.calledBack(fresh, world.last().callbackKey(), world.last().uri);
         world.pass(pool, Duration.ofSeconds(31));
         assertThat(lease().orElseThrow().workerId()).isEqualTo(fresh);
         world.pass(pool, Duration.ofSeconds(1));
@@ -356,9 +542,9 @@ final class SupervisorTest {
         assertThat(pool.allocated("cpu")).isEqualTo(2000);
         world.pass(pool, Duration.ofMillis(200));
         assertThat(state(pool, ready)).isEqualTo(WorkerState.READY);
-        assertThat(lease().orElseThrow().uri()).isEqualTo(running.uri);
+        assertThat(lease().orElseThrow().endpoint().uri()).isEqualTo(running.uri);
         assertThat(state(pool, loading)).isEqualTo(WorkerState.STARTING);
-        pool.calledBack(loading, world.last().start(), world.last().uri);
+        pool.calledBack(loading, world.last().callbackKey(), world.last().uri);
         world.pass(pool, Duration.ofMillis(200));
         assertThat(state(pool, loading)).isEqualTo(WorkerState.READY);
         assertThat(world.children).as("nothing was started").hasSize(2);
@@ -455,8 +641,8 @@ final class SupervisorTest {
 
     @Test
     void aRegisteredWorkerIsCheckedAndNeverSignalled() throws IOException {
-        FakeChild remote = (FakeChild) world.start(List.of("elsewhere", "--worker-id", "theirs"), folder);
-        String id = pool.register(remote.uri, "");
+        FakeChild remote = (FakeChild) world.start(List.of("elsewhere", "--worker-id", "theirs"), SOME_SECRET, folder);
+        String id = pool.register(WorkerEndpoint.registered(remote.uri, ""));
         world.pass(pool, Duration.ofMillis(200));
         assertThat(lease().orElseThrow().workerId()).isEqualTo(id);
         assertThatThrownBy(() -> pool.stop(id)).hasMessageContaining("is a registered worker");
@@ -488,7 +674,7 @@ final class SupervisorTest {
         assertThat(pool.acquire("ours", Set.of(), List::getFirst))
                 .as("not ready yet")
                 .isEmpty();
-        assertThat(pool.isExpected("ours")).isTrue();
+        assertThat(pool.isExpected("ours", Set.of())).isTrue();
         world.callBack(pool);
         assertThat(pool.acquire("ours", Set.of(), List::getFirst).orElseThrow().workerId())
                 .isEqualTo(id);
@@ -497,7 +683,7 @@ final class SupervisorTest {
                     return candidates.getLast();
                 }))
                 .isPresent();
-        assertThat(pool.isExpected("theirs")).isFalse();
+        assertThat(pool.isExpected("theirs", Set.of())).isFalse();
     }
 
     /** The next check may be ten seconds away; until then it would be in the way of another model. */
