@@ -45,7 +45,7 @@ import tools.jackson.databind.node.ObjectNode;
         footerHeading = "%nExamples:%n",
         footer = {
             "  starforge logits MODEL --ids 5,6,7 --out LOGITS.safetensors",
-            "  starforge logits MODEL --adapter ADAPTER --ids 5,6 --ids 1 --out out.safetensors",
+            "  starforge logits MODEL --adapter DIR --ids 5,6 --ids 1 --out out.safetensors",
         })
 final class LogitsCommand implements Callable<Integer> {
     /** Number of logits in memory at a time. */
