@@ -71,8 +71,13 @@ final class DevicesCommand implements Callable<Integer> {
         out.println("Platform: " + platform());
         out.println("Device: " + selection.backend().name() + " (" + device.name() + ", " + device.detail() + ")");
         out.println("Attention Backend: " + device.attention() + " (" + device.attentionReason() + ")");
+        boolean gpu = List.of("cuda", "metal").contains(selection.backend().name());
         out.printf(
-                Locale.ROOT, "Max VRAM: %.1f GB%s%n", device.memoryBytes() / 1e9, device.unified() ? " (unified)" : "");
+                Locale.ROOT,
+                "%s: %.1f GB%s%n",
+                gpu ? "Max VRAM" : "Memory",
+                device.memoryBytes() / 1e9,
+                device.unified() ? " (unified)" : "");
         out.println("Supports bf16: " + (device.computes().contains(DType.BF16) ? "True" : "False"));
         out.println("Metal FlashAttention: False");
         out.println(RULE);
