@@ -1,6 +1,7 @@
 package dev.starforge.model;
 
 import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Plane;
 import dev.starforge.tensor.ShapeException;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -11,7 +12,8 @@ import java.util.stream.Stream;
  * an adapter trained here fits the same base in other programs. {@link #storage} is the type in memory.
  *
  * <p>The matrices of the transformer blocks are quantized. Embeddings, norms, biases, the LM head and routers are not, as in
- * bitsandbytes and HF. Weights that the file has quantized stay unchanged.
+ * bitsandbytes and HF. Weights that the file has quantized to about as many bits or fewer stay unchanged; those with more are
+ * dequantized and quantized again.
  */
 public sealed interface Quantization {
     Quantization NONE = new None();
@@ -22,6 +24,21 @@ public sealed interface Quantization {
     /** Returns the type for a matrix with {@code columns} columns: if they are not whole blocks, one that stores the same values. */
     default DType storage(long columns) {
         return columns % storage().blockElements() == 0 ? storage() : DType.F32;
+    }
+
+    /** Types of up to this much more than the bits of {@link #storage} count as equally small. */
+    double SAME_SIZE = 1.2;
+
+    /** Returns true if a type has more bits than this one, by more than a fifth: weights stored in it are quantized again. */
+    default boolean isSmallerThan(DType stored) {
+        return bits(stored) > SAME_SIZE * bits(storage());
+    }
+
+    /** Returns the bits per weight of a type, with those of its scales. */
+    static double bits(DType type) {
+        long size = 1 << 10; // a multiple of all blocks
+        long bytes = type.planes(size, size).stream().mapToLong(Plane::bytes).sum();
+        return 8.0 * bytes / (size * size);
     }
 
     /** Parses the result of {@link #toString}. */

@@ -222,7 +222,12 @@ final class DatasetCommand implements Callable<Integer> {
         if (repository == null) {
             throw new ParameterException(spec.commandLine(), "Missing required option: '--repo=PATH'");
         }
-        DatasetConfig effective = new DatasetConfig(repository, out, revision, since, config.datasetSettings());
+        DatasetConfig effective = new DatasetConfig(
+                repository,
+                out,
+                revision,
+                since,
+                DatasetTokenizer.withLength(config, out).datasetSettings());
         DatasetTokenizer chosen = DatasetTokenizer.of(config, out);
         DatasetProgress progress = new DatasetProgress(spec.commandLine().getErr(), terminal(), nanoTime);
         if (!chosen.note().isEmpty()) {

@@ -5,6 +5,7 @@ import dev.starforge.cli.model.PretrainedModels;
 import dev.starforge.cli.options.DeviceFlags;
 import dev.starforge.cli.options.TrainConfigFlags;
 import dev.starforge.cli.output.ReportOutput;
+import dev.starforge.cli.output.Terminal;
 import dev.starforge.data.dataset.RepositoryFacts;
 import dev.starforge.data.dataset.config.DatasetKeys;
 import dev.starforge.tensor.device.Device;
@@ -46,7 +47,8 @@ import tools.jackson.databind.node.ObjectNode;
         description = {
             "Check settings, model, data and memory before training.",
             "",
-            "Checks settings, device, data, model, memory, disk space and the expected training time.",
+            "Checks settings, device, data, model, memory, disk space and the expected training time. The default base is"
+                    + " nano, the built-in model; model.pretrained_model selects another.",
             "",
         },
         exitCodeListHeading = "%nExit codes:%n",
@@ -168,8 +170,10 @@ final class DoctorCommand implements Callable<Integer> {
                     .put("text", finding.text()));
             ReportOutput.json(out, root);
         } else {
-            findings.forEach(
-                    finding -> out.printf("%-8s %-10s %s%n", sign(finding.level()), finding.subject(), finding.text()));
+            for (Preflight.Finding finding : findings) {
+                String label = String.format("%-8s %-10s ", sign(finding.level()), finding.subject());
+                Terminal.wrap(label, finding.text(), Terminal.textWidth()).forEach(out::println);
+            }
             out.println(
                     switch (level) {
                         case READY -> "ready";

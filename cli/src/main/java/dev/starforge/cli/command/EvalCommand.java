@@ -5,6 +5,8 @@ import dev.starforge.cli.options.DeviceFlags;
 import dev.starforge.cli.options.TrainConfigFlags;
 import dev.starforge.cli.output.Escaped;
 import dev.starforge.cli.output.ReportOutput;
+import dev.starforge.cli.output.Terminal;
+import dev.starforge.cli.output.TextTable;
 import dev.starforge.cli.process.ExternalTools;
 import dev.starforge.model.Quantization;
 import dev.starforge.model.load.ModelFiles;
@@ -63,6 +65,8 @@ import tools.jackson.databind.node.ObjectNode;
             "  starforge eval --set model.pretrained_model=MODEL --dataset DATA --json",
         })
 final class EvalCommand implements Callable<Integer> {
+    private static final int DECIMALS = 4;
+
     @Spec
     private CommandSpec spec;
 
@@ -226,20 +230,7 @@ final class EvalCommand implements Callable<Integer> {
             }
         }
         row(rows, result, columns, "prompts, parse rate", "prompts", "parse_rate");
-        List<String> lines = new ArrayList<>();
-        for (List<String> row : rows) {
-            StringBuilder line = new StringBuilder();
-            for (int c = 0; c < row.size(); c++) {
-                int column = c;
-                int width = rows.stream()
-                        .mapToInt(each -> each.get(column).length())
-                        .max()
-                        .orElse(0);
-                line.append(row.get(c)).append(" ".repeat(width - row.get(c).length() + 2));
-            }
-            lines.add(line.toString().stripTrailing());
-        }
-        return lines;
+        return TextTable.lines(rows, Terminal.textWidth());
     }
 
     private static void row(
@@ -257,13 +248,6 @@ final class EvalCommand implements Callable<Integer> {
         for (String name : path) {
             node = node.path(name);
         }
-        return node.has("value")
-                ? String.format(
-                        Locale.ROOT,
-                        "%.4f [%.4f, %.4f]",
-                        node.path("value").doubleValue(),
-                        node.path("low").doubleValue(),
-                        node.path("high").doubleValue())
-                : "";
+        return node.has("value") ? TextTable.interval(node, DECIMALS) : "";
     }
 }

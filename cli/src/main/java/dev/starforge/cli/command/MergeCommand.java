@@ -10,10 +10,12 @@ import dev.starforge.model.Quantization;
 import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.text.json.Jackson;
+import dev.starforge.text.report.ShellQuoting;
 import dev.starforge.train.checkpoint.Checkpoints;
 import dev.starforge.train.config.Keys;
 import dev.starforge.train.config.RunConfig;
 import dev.starforge.train.merge.Merge;
+import dev.starforge.train.merge.MergeOutput;
 import dev.starforge.train.merge.MergeProof;
 import dev.starforge.train.merge.ModelExport;
 import dev.starforge.train.merge.ModelFormat;
@@ -77,7 +79,7 @@ final class MergeCommand implements Callable<Integer> {
             arity = "0..1",
             description =
                     "Adapter folder, checkpoint or run (best checkpoint). Default with --config: output.output_dir,"
-                            + " with --out named after it plus -merged.")
+                            + " with --out named after it plus -merged, or -merged.gguf for a GGUF base.")
     private Path adapter;
 
     @Option(names = "--base", paramLabel = "MODEL", description = "Base model. Default: the base named in the adapter.")
@@ -109,8 +111,8 @@ final class MergeCommand implements Callable<Integer> {
             defaultValue = "",
             description =
                     "Type of the matrices: F32, BF16 or F16; from GGUF to GGUF, only of the changed ones. Default: the"
-                            + " types of the base, where quantized matrices are quantized again (the comparison can fail);"
-                            + " F32 from GGUF to a folder.")
+                            + " types of the base, with F16 for changed matrices that are quantized in it; F32 from GGUF"
+                            + " to a folder. `starforge quantize` makes the result smaller.")
     private String type;
 
     @Option(
@@ -158,8 +160,24 @@ final class MergeCommand implements Callable<Integer> {
         }
         adapter = config.output();
         if (out == null && ggufAdapter == null) {
-            out = adapter.resolveSibling(adapter.getFileName() + "-merged");
+            out = MergeOutput.of(adapter, isGguf(adapter));
         }
+    }
+
+    /** Returns true if the output for a run is a GGUF file by default. */
+    private boolean isGguf(Path run) {
+        if (format != null) {
+            return format.equals("gguf");
+        }
+        Path checkpoint = Checkpoints.resolve(run);
+        return !ModelExport.isModel(checkpoint)
+                && Merge.formatOf(TunedModel.baseOf(adapterOf(run), Optional.ofNullable(base), ModelFlags::base))
+                        == ModelFormat.GGUF;
+    }
+
+    private static Path adapterOf(Path run) {
+        return TunedModel.adapterOf(
+                run, "it needs no merge; `starforge export " + run + " --out NAME.gguf` converts it to GGUF");
     }
 
     @Override
@@ -188,12 +206,15 @@ final class MergeCommand implements Callable<Integer> {
         if (ModelExport.isModel(checkpoint) && Checkpoints.isCheckpoint(checkpoint)) {
             return export(checkpoint);
         }
-        Path lora = TunedModel.adapterOf(
-                adapter, "it needs no merge; `starforge export " + adapter + " --out NAME.gguf` converts it to GGUF");
+        Path lora = adapterOf(adapter);
         Path model = TunedModel.baseOf(lora, Optional.ofNullable(base), ModelFlags::base);
         ModelFormat target = target(model);
         if (target == ModelFormat.GGUF && out != null && !out.toString().endsWith(".gguf")) {
-            throw new ParameterException(spec.commandLine(), "--out " + out + ": expected a .gguf file");
+            throw new ParameterException(
+                    spec.commandLine(),
+                    "--out " + out + ": expected a .gguf file, since the base is one; pass --out "
+                            + ShellQuoting.quoted(out.resolveSibling(out.getFileName() + ".gguf"))
+                            + ", or --format hf for a folder");
         }
         Quantization trainedOn = LoraAdapter.trainedOn(lora);
         Quantization mergedOnto = onto == Onto.TRAINED ? trainedOn : Quantization.NONE;
@@ -234,7 +255,7 @@ final class MergeCommand implements Callable<Integer> {
         report.put("logits_range", proof.range());
         report.put("largest_difference_to_base_plus_adapter", proof.error());
         report.put("largest_difference_to_base", proof.change());
-        report.put("bound", proof.bound() * proof.range());
+        report.put("bound", proof.allowed());
         report.put("tokens_compared", proof.tokens());
         report.put("tokens_within_bound", proof.agreeing());
         report.put("proved", true).put("verdict", proof.verdict());

@@ -4,6 +4,7 @@ import dev.starforge.cli.model.ModelLocator;
 import dev.starforge.cli.model.PretrainedModels;
 import dev.starforge.cli.options.DeviceFlags;
 import dev.starforge.cli.options.TrainConfigFlags;
+import dev.starforge.cli.output.Terminal;
 import dev.starforge.cli.process.GracefulStop;
 import dev.starforge.cli.train.LiveRun;
 import dev.starforge.cli.train.PhaseLog;
@@ -56,8 +57,10 @@ import picocli.CommandLine.Spec;
                     + " step, saves a checkpoint and exits with 130; --resume continues with the same losses as an"
                     + " uninterrupted run.",
             "",
+            "The default base is nano, the built-in model; model.pretrained_model selects another.",
+            "",
             "The base of an adapter is quantized to NF4 unless quantization.load_in_4bit is false. A quantized GGUF"
-                    + " base stays as it is.",
+                    + " base stays as it is, unless fewer bits are asked for.",
             "",
         },
         exitCodeListHeading = "%nExit codes:%n",
@@ -142,7 +145,7 @@ final class TrainCommand implements Callable<Integer> {
             Preflight preflight = Preflight.of(
                     new Preflight.Setup(config, machine, opened, resume, new PretrainedModels(), Checkpoints.REAL));
             preflight.require();
-            RunProgress progress = new RunProgress(out, terminal(), json, config.loggingSteps());
+            RunProgress progress = new RunProgress(out, Terminal.isTerminal(), json, config.loggingSteps());
             if (profile) {
                 return profile(config, preflight, device, progress);
             }
@@ -190,7 +193,7 @@ final class TrainCommand implements Callable<Integer> {
             throw new ParameterException(
                     spec.commandLine(), "--init " + init + " already exists; choose another name", there);
         }
-        out.println("wrote " + init + "; set model.pretrained_model and data.path in it, then run");
+        out.println("wrote " + init + "; check model.pretrained_model and data.path in it, then run");
         out.println("  starforge dataset --repo . --config " + ShellQuoting.quoted(init));
         out.println("  starforge doctor --config " + ShellQuoting.quoted(init));
         out.println("  starforge train --config " + ShellQuoting.quoted(init));
@@ -239,10 +242,6 @@ final class TrainCommand implements Callable<Integer> {
         try (ModelFiles files = ModelFiles.open(model)) {
             return Optional.of(files.spec());
         }
-    }
-
-    private static boolean terminal() {
-        return System.console() != null && System.console().isTerminal();
     }
 
     /** An interrupt before the first step leaves no files. */

@@ -8,6 +8,7 @@ import dev.starforge.cli.options.ConfigFileFlags;
 import dev.starforge.cli.options.DeviceFlags;
 import dev.starforge.cli.options.DeviceSelectionFlags;
 import dev.starforge.cli.output.ReportOutput;
+import dev.starforge.cli.output.Terminal;
 import dev.starforge.cli.process.ExitCode;
 import dev.starforge.cli.process.GrammarProcess;
 import dev.starforge.cli.process.ShutdownCleanup;
@@ -49,12 +50,13 @@ import tools.jackson.databind.node.ObjectNode;
             "Creates a dataset, trains an adapter, evaluates it against the base on the newest commits, merges and"
                     + " quantizes. The result is a GGUF file that is ready to serve.",
             "",
-            "Run the same command again to continue an interrupted run, or to train on new commits only.",
+            "Run it again to continue an interrupted run, to train on new commits only, to train longer (a larger"
+                    + " --minutes or --epochs; what is there is reused), or with other settings.",
             "",
         },
         exitCodeListHeading = "%nExit codes:%n",
         exitCodeList = {
-            "0:done, or no new commits",
+            "0:done, or nothing to do: no new commits, and nothing else is asked for than before",
             "1:a step failed; completed steps are kept",
             "2:invalid command line or setting, or --yes is required",
             "130:interrupted; run the same command again to continue",
@@ -62,7 +64,7 @@ import tools.jackson.databind.node.ObjectNode;
         footerHeading = "%nExamples:%n",
         footer = {
             "  starforge tune                               # this repository, five minutes",
-            "  starforge tune --repo ~/project --minutes 30 --yes",
+            "  starforge tune --minutes 30 --yes            # continues it for 25 more minutes",
             "  starforge tune --model models/starcoder2-3b --epochs 1 --device cuda",
         })
 final class TuneCommand implements Callable<Integer> {
@@ -89,7 +91,8 @@ final class TuneCommand implements Callable<Integer> {
             names = "--minutes",
             paramLabel = "N",
             description =
-                    "Time limit for all steps. Training uses the time that other steps leave, newest commits first."
+                    "Time for all steps, over all calls for the same commits: after 5 minutes, --minutes 30 trains"
+                            + " for 25 more. Training uses the time that other steps leave, newest commits first."
                             + " Default: 5, unless --epochs or --config is given.")
     private Double minutes;
 
@@ -130,7 +133,7 @@ final class TuneCommand implements Callable<Integer> {
         RunConfig config = config();
         String base = model != null ? model : config.isSet(Keys.MODEL) ? config.model() : EmbeddedModel.NAME;
         Path place = ModelLocator.find(base);
-        Path out = output == null ? repository.resolve(DefaultModel.FOLDER) : output;
+        Path out = output == null ? repository.resolve(DefaultModel.FOLDER).normalize() : output;
         Selection selection = DeviceSelectionFlags.choose(config.device(), spec.commandLine());
         PrintWriter err = spec.commandLine().getErr();
         TuneProgress progress = new TuneProgress(spec.commandLine().getOut(), err, json, yes);
@@ -172,16 +175,17 @@ final class TuneCommand implements Callable<Integer> {
         return settings.flags(settings.file(RunConfig.defaults()), flags);
     }
 
-    private OptionalDouble length() {
+    private Tune.Length length() {
         boolean set = epochs != null || settings.hasFile();
-        return minutes != null
+        OptionalDouble time = minutes != null
                 ? OptionalDouble.of(minutes)
                 : set ? OptionalDouble.empty() : OptionalDouble.of(USUAL_MINUTES);
+        return new Tune.Length(time, minutes != null || set);
     }
 
     private int report(Tune.Result result, TuneProgress progress, double seconds) {
         PrintWriter out = spec.commandLine().getOut();
-        TuneSummary summary = new TuneSummary(result, seconds);
+        TuneSummary summary = new TuneSummary(result, seconds, Terminal.textWidth());
         if (result.end() == Tune.End.FINISHED) {
             result.model()
                     .ifPresent(file -> Checkpoints.writeAtomically(file.resolveSibling("README.md"), summary.card()));

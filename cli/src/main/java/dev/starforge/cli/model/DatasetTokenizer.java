@@ -1,10 +1,13 @@
 package dev.starforge.cli.model;
 
+import dev.starforge.data.Dataset;
 import dev.starforge.data.DatasetException;
 import dev.starforge.data.dataset.config.DatasetKeys;
 import dev.starforge.data.dataset.report.TokenizerChoice;
 import dev.starforge.model.ModelException;
+import dev.starforge.model.load.ModelFiles;
 import dev.starforge.text.config.ConfigException;
+import dev.starforge.text.json.Jackson;
 import dev.starforge.text.tokenizer.Tokenizer;
 import dev.starforge.train.config.Keys;
 import dev.starforge.train.config.RunConfig;
@@ -15,6 +18,8 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Locale;
 import java.util.Optional;
+import java.util.OptionalInt;
+import tools.jackson.core.JacksonException;
 
 /**
  * Which tokenizer a dataset is made with: the one that is named, else the one that it was begun with, else the one of the model
@@ -66,7 +71,56 @@ public record DatasetTokenizer(TokenizerChoice choice, Optional<Path> model, Str
         return Tokenizers.find(model).isEmpty()
                 ? instead(model + " has no tokenizer")
                 : new DatasetTokenizer(
-                        given(model), Optional.of(model), "tokenizer: " + model + " (model.pretrained_model)");
+                        given(model),
+                        Optional.of(model),
+                        "tokenizer: " + (name.equals(EmbeddedModel.NAME) ? EmbeddedModel.NAME : model)
+                                + " (model.pretrained_model)");
+    }
+
+    /**
+     * Sets the length of documents if the settings do not: that of the dataset that is there, which grows with the same only,
+     * or else at most the context of the model that will be trained.
+     */
+    public static RunConfig withLength(RunConfig config, Path out) {
+        if (config.isSet(Keys.CONTEXT) || config.get(DatasetKeys.CONTEXT_LENGTH).isPresent()) {
+            return config;
+        }
+        Path manifest = out.resolve(Dataset.MANIFEST);
+        if (Files.isRegularFile(manifest)) {
+            int length = lengthOf(manifest);
+            return length == 0 ? config : config.with(DatasetKeys.CONTEXT_LENGTH, OptionalInt.of(length));
+        }
+        Optional<Path> model = config.get(DatasetKeys.TOKENIZER).equals("auto") ? model(config) : Optional.empty();
+        if (model.isEmpty()) {
+            return config;
+        }
+        try (ModelFiles files = ModelFiles.open(model.get())) {
+            int context = files.config().size("max_position_embeddings", config.get(Keys.CONTEXT));
+            return config.with(Keys.CONTEXT, Math.min(context, config.get(Keys.CONTEXT)));
+        }
+    }
+
+    /** The recorded length of documents; 0 if the file is not a manifest, which the builder reports. */
+    private static int lengthOf(Path manifest) {
+        try {
+            return Jackson.JSON
+                    .readTree(manifest)
+                    .path("config")
+                    .path(DatasetKeys.shortName(DatasetKeys.CONTEXT_LENGTH))
+                    .asInt(0);
+        } catch (JacksonException unreadable) {
+            return 0;
+        }
+    }
+
+    private static Optional<Path> model(RunConfig config) {
+        try {
+            return config.model().equals(ScratchModel.NAME)
+                    ? Optional.empty()
+                    : Optional.of(ModelLocator.find(config.model()));
+        } catch (ModelException missing) {
+            return Optional.empty();
+        }
     }
 
     private static DatasetTokenizer instead(String reason) {

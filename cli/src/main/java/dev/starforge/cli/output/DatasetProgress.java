@@ -20,7 +20,11 @@ public final class DatasetProgress implements BuildProgress {
     private long drawn;
 
     public DatasetProgress(PrintWriter err, boolean terminal, LongSupplier nanoTime) {
-        this.bar = new ProgressBar(err, terminal);
+        this(new ProgressBar(err, terminal), nanoTime);
+    }
+
+    DatasetProgress(ProgressBar bar, LongSupplier nanoTime) {
+        this.bar = bar;
         this.nanoTime = nanoTime;
     }
 

@@ -72,6 +72,7 @@ public final class LiveRun implements RunEvents, AutoCloseable {
             page.set("samples", ReportPage.samples(output));
         }
         page.set("evaluating", JSON.numberNode(0));
+        page.set("steps", JSON.numberNode(step.steps()));
         page.set("elapsed", JSON.numberNode((nanoTime.getAsLong() - began) * 1e-9));
         terminal.step(step);
     }

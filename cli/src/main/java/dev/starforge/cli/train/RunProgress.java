@@ -9,6 +9,8 @@ import dev.starforge.train.corpus.DataFacts;
 import dev.starforge.train.plan.StepProfile;
 import java.io.PrintWriter;
 import java.util.Locale;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import tools.jackson.databind.node.ObjectNode;
 
 /** Prints the progress of a training run: a bar on a terminal, otherwise lines or JSON. */
@@ -25,7 +27,11 @@ public final class RunProgress implements RunEvents {
     private double evaluationTold;
 
     public RunProgress(PrintWriter out, boolean terminal, boolean json, int every) {
-        this.bar = new ProgressBar(out, terminal && !json);
+        this(new ProgressBar(out, terminal && !json), json, every);
+    }
+
+    RunProgress(ProgressBar bar, boolean json, int every) {
+        this.bar = bar;
         this.json = json;
         this.every = every;
     }
@@ -52,21 +58,22 @@ public final class RunProgress implements RunEvents {
             bar.print(line.toString());
             return;
         }
-        String text = String.format(
-                Locale.ROOT,
-                "step %d/%d  loss %.4f  lr %.2e  norm %.3f  %.0f tokens/s  %s steps/s%s  %s left",
-                step.step(),
-                step.steps(),
-                step.loss(),
-                step.learningRate(),
-                step.gradientNorm(),
-                step.tokensPerSecond(),
-                timed == 0 ? "?" : String.format(Locale.ROOT, "%.2f", timed / seconds),
-                usage(step.usage()),
-                Durations.text(left));
+        String count = "step " + step.step() + "/" + step.steps();
+        String loss = String.format(Locale.ROOT, "loss %.4f", step.loss());
+        String rate = String.format(Locale.ROOT, "lr %.2e", step.learningRate());
+        String norm = String.format(Locale.ROOT, "norm %.3f", step.gradientNorm());
+        String throughput = String.format(Locale.ROOT, "%.0f tokens/s", step.tokensPerSecond());
+        String speed = (timed == 0 ? "?" : String.format(Locale.ROOT, "%.2f", timed / seconds)) + " steps/s";
+        String remaining = Durations.text(left) + " left";
+        String gpu = usage(step.usage());
         if (bar.isTerminal()) {
-            bar.draw("train", step.step(), step.steps(), text);
-        } else if (step.step() % every == 0 || step.step() == 1 || step.step() == step.steps()) {
+            bar.draw("train", step.step(), step.steps(), count, loss, remaining, throughput, rate, norm, speed, gpu);
+            return;
+        }
+        String text = Stream.of(count, loss, rate, norm, throughput, speed, gpu, remaining)
+                .filter(part -> !part.isEmpty())
+                .collect(Collectors.joining("  "));
+        if (step.step() % every == 0 || step.step() == 1 || step.step() == step.steps()) {
             bar.print(text);
         }
     }
@@ -76,7 +83,7 @@ public final class RunProgress implements RunEvents {
         return usage.memoryBytes() < 0 || usage.utilization() < 0
                 ? ""
                 : String.format(
-                        Locale.ROOT, "  GPU %.0f %% %.1f GB", 100 * usage.utilization(), usage.memoryBytes() / 1e9);
+                        Locale.ROOT, "GPU %.0f %% %.1f GB", 100 * usage.utilization(), usage.memoryBytes() / 1e9);
     }
 
     @Override
@@ -124,18 +131,13 @@ public final class RunProgress implements RunEvents {
                     .toString());
             return;
         }
-        String text = String.format(
-                Locale.ROOT,
-                "evaluation at step %d  %,d of %,d tokens  %.0f tokens/s  %s left",
-                step,
-                tokens,
-                all,
-                tokens / seconds,
-                Durations.text(left));
+        String remaining = Durations.text(left) + " left";
+        String count = String.format(Locale.ROOT, "%,d of %,d tokens", tokens, all);
+        String throughput = String.format(Locale.ROOT, "%.0f tokens/s", tokens / seconds);
         if (bar.isTerminal()) {
-            bar.draw("evaluate", tokens, all, text);
+            bar.draw("evaluate", tokens, all, count, remaining, throughput);
         } else {
-            bar.print(text);
+            bar.print("evaluation at step " + step + "  " + count + "  " + throughput + "  " + remaining);
         }
     }
 

@@ -3,6 +3,8 @@ package dev.starforge.cli.train;
 import dev.starforge.api.server.ModelServer;
 import dev.starforge.cli.model.DefaultModel;
 import dev.starforge.cli.output.Escaped;
+import dev.starforge.cli.output.Terminal;
+import dev.starforge.cli.output.TextTable;
 import dev.starforge.text.fim.FimMarkers;
 import dev.starforge.text.json.Jackson;
 import dev.starforge.text.report.ShellQuoting;
@@ -22,23 +24,28 @@ import tools.jackson.databind.node.ObjectNode;
 /** Summary of {@code tune}: metrics of base and tuned model, example completions, output files and next commands. */
 public final class TuneSummary {
     private static final String URL = "http://127.0.0.1:8080";
+    private static final String COLUMNS = "%-10s  %-20s  %-20s  %s";
+    private static final int DECIMALS = 3;
     private static final int SAMPLES = 3;
     private static final int SAMPLE_LINES = 3;
 
     private final Tune.Result result;
     private final double seconds;
+    private final int width;
     private final List<String> lines = new ArrayList<>();
 
-    public TuneSummary(Tune.Result result, double seconds) {
+    /** @param width columns of the terminal, to which lines of code are cut */
+    public TuneSummary(Tune.Result result, double seconds, int width) {
         this.result = result;
         this.seconds = seconds;
+        this.width = width;
     }
 
     public String text() {
         lines.clear();
         switch (result.end()) {
             case FINISHED -> lines.add("\nDone in " + Durations.text(seconds) + ".");
-            case UP_TO_DATE -> lines.add("Up to date: no new commits since the last run. Results of that run:");
+            case UP_TO_DATE -> lines.add("Up to date: " + result.note() + ".\nResults of the last run:");
             case NOTHING_TO_LEARN ->
                 lines.add("The new commits contain nothing to train on, for the reasons above; the model is unchanged.");
             case DECLINED -> lines.add("Cancelled; nothing was trained.");
@@ -55,38 +62,30 @@ public final class TuneSummary {
     }
 
     private void figures(JsonNode measured) {
-        lines.add(String.format("%n%-16s %-28s %-28s %s", "", "base", "tuned", "difference [95 % CI]"));
+        lines.add(String.format("%n" + COLUMNS, "", "base", "tuned", "difference [95 % CI]"));
         for (Map.Entry<String, String> row :
-                List.of(Map.entry("bits per byte", "bits_per_byte"), Map.entry("perplexity", "perplexity"))) {
+                List.of(Map.entry("bits/byte", "bits_per_byte"), Map.entry("perplexity", "perplexity"))) {
             lines.add(String.format(
-                            "%-16s %-28s %-28s %s",
+                            COLUMNS,
                             row.getKey(),
-                            figure(measured.path("base").path(row.getValue())),
-                            figure(measured.path("tuned").path(row.getValue())),
-                            figure(measured.path("tuned_minus_base").path(row.getValue())))
+                            TextTable.interval(measured.path("base").path(row.getValue()), DECIMALS),
+                            TextTable.interval(measured.path("tuned").path(row.getValue()), DECIMALS),
+                            TextTable.interval(measured.path("tuned_minus_base").path(row.getValue()), DECIMALS))
                     .stripTrailing());
         }
-        lines.add(
-                "on " + measured.path("sample").path("text").asString("") + ", from commits outside the training data: "
-                        + verdict(measured.path("tuned_minus_base").path("bits_per_byte")));
+        lines.add("on " + measured.path("sample").path("text").asString("")
+                + ",\nfrom commits outside the training data");
+        lines.add(verdict(measured.path("tuned_minus_base").path("bits_per_byte")));
     }
 
     private static String verdict(JsonNode difference) {
         return difference.path("high").doubleValue() < 0
-                ? "tuned is better (95 % confidence)"
+                ? "=> tuned is better (95 % confidence)"
                 : difference.path("low").doubleValue() > 0
-                        ? "tuned is worse (95 % confidence); longer training (--minutes) or a lower learning rate may"
-                                + " help"
-                        : "no significant difference; longer training (--minutes) may help";
-    }
-
-    private static String figure(JsonNode node) {
-        return String.format(
-                Locale.ROOT,
-                "%.3f [%.3f, %.3f]",
-                node.path("value").doubleValue(),
-                node.path("low").doubleValue(),
-                node.path("high").doubleValue());
+                        ? "=> tuned is worse (95 % confidence); a lower learning rate (--set\n"
+                                + "   optimization.learning_rate=R) or longer training (--minutes N) may help"
+                        : "=> no significant difference; longer training (--minutes N) may help: the same\n"
+                                + "   command with more minutes continues this one";
     }
 
     private void samples(JsonNode measured) {
@@ -108,7 +107,8 @@ public final class TuneSummary {
 
     private void add(String label, List<String> text) {
         for (int i = 0; i < text.size(); i++) {
-            lines.add((i == 0 ? label : " ".repeat(label.length())) + "| " + Escaped.replaceControls(text.get(i)));
+            String line = (i == 0 ? label : " ".repeat(label.length())) + "| " + Escaped.replaceControls(text.get(i));
+            lines.add(Terminal.cut(line.replace("\t", "    "), width));
         }
     }
 
@@ -127,13 +127,14 @@ public final class TuneSummary {
         Path folder = model.resolveSibling("..").normalize();
         lines.add("\nmodel    " + Escaped.of(model));
         lines.add("adapter  " + Escaped.of(folder.resolve("runs").resolve(number())));
-        lines.add("reports  " + Escaped.of(folder.resolve("data").resolve("report.html")) + ", "
+        lines.add("reports  " + Escaped.of(folder.resolve("data").resolve("report.html")));
+        lines.add("         "
                 + Escaped.of(folder.resolve("runs").resolve(number()).resolve("report.html")));
         lines.add("\nTry:          " + tryIt());
         lines.add("Serve:        " + serve(model));
         lines.add("Evaluate:     " + measure(folder));
-        lines.add("\nEditor configuration while the model is served (also in "
-                + Escaped.of(model.resolveSibling("README.md")) + "):\n");
+        lines.add("\nEditor configuration while the model is served, also in\n"
+                + Escaped.of(model.resolveSibling("README.md")) + ":\n");
         lines.add(editors(model).indent(2).stripTrailing());
     }
 

@@ -63,7 +63,13 @@ final class FirstRunTest {
     @Test
     void aMissingModelSaysHowToGetOne() {
         CommandOutcome outcome = run(
-                "train", "--device", "cpu", "--output", folder.resolve("run").toString());
+                "train",
+                "--set",
+                "model.pretrained_model=bigcode/starcoder2-3b",
+                "--device",
+                "cpu",
+                "--output",
+                folder.resolve("run").toString());
         assertThat(outcome.code()).isEqualTo(1);
         assertThat(outcome.err())
                 .contains("bigcode/starcoder2-3b: model not found")
@@ -150,7 +156,7 @@ final class FirstRunTest {
         assertThat(whole.err()).isEmpty();
         assertThat(whole.out()).containsPattern("[0-9,]+ tokens count in the loss of an epoch");
         List<String[]> next = commands(whole.out());
-        assertThat(next).extracting(command -> command[0]).containsExactly("generate", "eval", "merge");
+        assertThat(next).extracting(command -> command[0]).containsExactly("generate", "eval", "merge", "quantize");
         CommandOutcome evaluated = run(next.get(1));
         assertThat(evaluated.code()).as(evaluated.err()).isZero();
         assertThat(evaluated.out()).contains("4 documents of the validation split: all ");
@@ -168,6 +174,52 @@ final class FirstRunTest {
         assertThat(table.code()).as(table.err()).isZero();
         aligned(table.out());
         assertThat(run(next.get(2)).code()).isZero();
+        assertThat(run(next.get(3)).code()).isZero();
+        assertThat(folder.resolve("second-q8_0.gguf")).isRegularFile();
+    }
+
+    /** Without a model it is the built-in one, a quantized GGUF file; every command that the run prints works. */
+    @Test
+    void theBuiltInBaseIsTheDefaultAndItsCommandsWork() throws IOException {
+        Path run = folder.resolve("run");
+        CommandOutcome trained = train(run, "--set", "training.max_steps=2", "--set", "training.samples=0");
+        assertThat(trained.code()).as(trained.err()).isZero();
+        assertThat(trained.out()).contains("the base is quantized already (Q8_0, 8.5 bits per weight)");
+        List<String[]> next = commands(trained.out());
+        assertThat(next).extracting(command -> command[0]).containsExactly("generate", "eval", "merge", "quantize");
+        for (String[] command : next) {
+            CommandOutcome outcome = run(command);
+            assertThat(outcome.code()).as(String.join(" ", command) + outcome.err()).isZero();
+        }
+        assertThat(folder.resolve("run-merged.gguf")).isRegularFile();
+        assertThat(folder.resolve("run-q8_0.gguf")).isRegularFile();
+        CommandOutcome there = run("merge", run.toString(), "--out", folder.resolve("elsewhere").toString());
+        assertThat(there.code()).isEqualTo(2);
+        assertThat(there.err()).contains("elsewhere.gguf, or --format hf");
+        Files.delete(folder.resolve("run-merged.gguf"));
+        CommandOutcome configured = run("merge", "--config", run.resolve("config.yaml").toString(), "--json");
+        assertThat(configured.code()).as(configured.err()).isZero();
+        assertThat(configured.json().path("out").stringValue()).endsWith("run-merged.gguf");
+        assertThat(configured.json().path("proved").booleanValue()).isTrue();
+    }
+
+    /** The file of all devices asks for four bits, which is fewer than the built-in base has. */
+    @Test
+    void fourBitsOfTheBuiltInBaseAreTrainedAndMerged() throws IOException {
+        Path run = folder.resolve("run");
+        CommandOutcome trained = train(
+                run,
+                "--set",
+                "training.max_steps=2",
+                "--set",
+                "training.samples=0",
+                "--set",
+                "quantization.load_in_4bit=true");
+        assertThat(trained.code()).as(trained.err()).isZero();
+        CommandOutcome merged =
+                run("merge", run.toString(), "--out", folder.resolve("m.gguf").toString(), "--json");
+        assertThat(merged.code()).as(merged.err()).isZero();
+        assertThat(merged.json().path("merged_onto").stringValue()).isEqualTo("nf4-double");
     }
 
     /** Every column of the table begins where its head does, and every difference is there. */
@@ -180,7 +232,7 @@ final class FirstRunTest {
         for (String column : List.of("base", "tuned", "difference")) {
             int at = lines.get(head).indexOf(column);
             for (String line : lines.subList(head + 1, head + 3)) {
-                assertThat(line.substring(at)).as(line).matches("-?\\d+\\.\\d{4} \\[.*");
+                assertThat(line.substring(at)).as(line).matches("-?\\d+\\.\\d{1,4} \\[.*");
                 assertThat(line.charAt(at - 1)).isEqualTo(' ');
             }
         }

@@ -187,6 +187,17 @@ final class OneFileTest {
         assertThat(other.err()).contains("key data.path: " + out).contains("it was made with another tokenizer than");
     }
 
+    /** A dataset without settings fits the model that train takes without settings. */
+    @Test
+    void theDefaultModelIsTheBuiltInOne() {
+        Path out = folder.resolve("out");
+        CommandOutcome outcome =
+                run("dataset", "--repo", folder.resolve("repo").toString(), "--out", out.toString());
+        assertThat(outcome.code()).as(outcome.err()).isZero();
+        assertThat(outcome.err()).contains("tokenizer: nano (model.pretrained_model)");
+        assertThat(out.resolve("manifest.json")).content().contains("\"samples.context_length\" : 1024");
+    }
+
     private String model() {
         return folder.resolve("model").toString();
     }

@@ -16,6 +16,7 @@ import dev.starforge.tensor.device.DeviceOptions;
 import dev.starforge.tensor.device.Fallback;
 import dev.starforge.tensor.device.NullOps;
 import dev.starforge.tensor.device.Selection;
+import dev.starforge.text.config.ConfigException;
 import dev.starforge.text.file.Hashes;
 import dev.starforge.train.TrainException;
 import dev.starforge.train.checkpoint.RunEvents;
@@ -26,6 +27,7 @@ import dev.starforge.train.plan.MachineFacts;
 import dev.starforge.train.tune.Tune;
 import dev.starforge.train.tune.TuneEvents;
 import dev.starforge.train.tune.TunePlan;
+import dev.starforge.train.tune.TuneStart;
 import dev.starforge.train.tune.TuneStep;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -126,6 +128,7 @@ final class TuneTest {
         private final boolean inside;
         private final List<String> seen = new ArrayList<>();
         private final List<String> fallbacks = new ArrayList<>();
+        private final List<String> notes = new ArrayList<>();
         private DataFacts trained;
 
         Watcher(TuneStep last, boolean inside) {
@@ -135,7 +138,8 @@ final class TuneTest {
 
         @Override
         public void plan(TunePlan plan) {
-            seen.add("plan " + plan.round() + (plan.continues() ? " continues" : ""));
+            seen.add("plan " + plan.round() + (plan.start() == TuneStart.FIRST ? "" : " " + plan.start()));
+            notes.addAll(plan.notes());
         }
 
         @Override
@@ -160,7 +164,9 @@ final class TuneTest {
         }
 
         @Override
-        public void note(String text) {}
+        public void note(String text) {
+            notes.add(text);
+        }
 
         @Override
         public void fallback(String text) {
@@ -214,7 +220,7 @@ final class TuneTest {
         public void evaluated(long step, double loss, boolean best) {}
     }
 
-    private Tune.Result tune(String base, String output, Watcher watcher) throws IOException {
+    private Tune.Result tune(String base, String output, Watcher watcher, String... settings) throws IOException {
         RunConfig config = RunConfig.defaults()
                 .set(List.of(
                         "training.max_steps=12",
@@ -222,14 +228,15 @@ final class TuneTest {
                         "training.samples=0",
                         "optimization.learning_rate=2e-2",
                         "quantization.load_in_4bit=false",
-                        "device.attention=plain"));
+                        "device.attention=plain"))
+                .set(List.of(settings));
         return new Tune(new Tune.Setup(
                         repository(),
                         folder.resolve(output),
                         config,
                         base,
                         folder.resolve(base),
-                        OptionalDouble.empty(),
+                        new Tune.Length(OptionalDouble.empty(), false),
                         new Tune.Place(machine, device, "a test"),
                         new Tune.Helpers(
                                 new PretrainedModels(), GrammarProcess::starter, () -> clock.addAndGet(100_000_000)),
@@ -271,7 +278,7 @@ final class TuneTest {
         assertThat(continued.end()).isEqualTo(Tune.End.FINISHED);
         assertThat(last.seen)
                 .containsExactly(
-                        "plan 1 continues",
+                        "plan 1 RESUME",
                         "dataset before",
                         "train before",
                         "evaluate before",
@@ -302,7 +309,7 @@ final class TuneTest {
         Watcher second = undisturbed();
         Tune.Result grown = tune("base", "out", second);
         assertThat(grown.end()).isEqualTo(Tune.End.FINISHED);
-        assertThat(second.seen).startsWith("plan 2", "dataset", "train");
+        assertThat(second.seen).startsWith("plan 2 NEW_COMMITS", "dataset", "train");
         assertThat(grown.model()).isEqualTo(begun.model());
         String newest = begun.round()
                 .path("steps")
@@ -323,6 +330,73 @@ final class TuneTest {
             assertThat(some.tokens()).isBetween(400L, 700L);
             assertThat(some.commits()).isLessThan(some.ofCommits());
         }
+    }
+
+    /** Without new commits, too, a call does what it asks for, and says what it reuses. */
+    @Test
+    void moreStepsContinueAndOtherSettingsTrainAgain() throws IOException {
+        tune("base", "out", undisturbed());
+        Watcher idle = undisturbed();
+        assertThat(tune("base", "out", idle, "device.threads=1").note()).contains("no new commits");
+        assertThat(idle.seen).isEmpty();
+
+        Watcher more = undisturbed();
+        Tune.Result longer = tune("base", "out", more, "training.max_steps=14");
+        assertThat(more.seen).startsWith("plan 2 LONGER", "dataset", "train").endsWith("quantize");
+        assertThat(more.notes).anyMatch(note -> note.contains("adapter of") && note.contains("runs/1 are reused"));
+        assertThat(longer.round().path("from").asInt()).isEqualTo(1);
+        RunConfig trained = RunConfig.read(folder.resolve("out/runs/2/config.yaml"));
+        assertThat(trained.show("model.adapter")).endsWith("runs/1");
+        assertThat(trained.show("training.since_commit")).isEmpty();
+
+        Watcher again = undisturbed();
+        String[] others = {"training.max_steps=14", "quantization.lora_rank=4", "dataset.samples.fim_files=0.4"};
+        Tune.Result other = tune("base", "out", again, others);
+        assertThat(again.seen).startsWith("plan 3 OTHER_SETTINGS");
+        assertThat(again.notes)
+                .anyMatch(note -> note.contains("quantization.lora_rank: default -> 4"))
+                .contains("the dataset is built again, since it has other settings");
+        assertThat(other.round().path("from").asInt()).isZero();
+        assertThat(RunConfig.read(folder.resolve("out/runs/3/config.yaml")).show("model.adapter"))
+                .isEmpty();
+        Watcher kept = undisturbed();
+        assertThat(tune("base", "out", kept, "training.max_steps=14").end())
+                .as("settings that are not repeated stay in force")
+                .isEqualTo(Tune.End.UP_TO_DATE);
+    }
+
+    @Test
+    void anUnfinishedRoundStartsOverWithOtherSettings() throws IOException {
+        assertThatThrownBy(() -> tune("base", "out", new Watcher(TuneStep.TRAIN, true)))
+                .isInstanceOf(Killed.class);
+        Watcher again = undisturbed();
+        Tune.Result other = tune("base", "out", again, "quantization.lora_rank=4");
+        assertThat(again.seen).startsWith("plan 1 RESTART", "dataset", "train");
+        assertThat(other.end()).isEqualTo(Tune.End.FINISHED);
+        assertThat(RunConfig.read(folder.resolve("out/runs/1/config.yaml")).show("quantization.lora_rank"))
+                .isEqualTo("4");
+    }
+
+    @Test
+    void settingsThatTuneDecidesAreRefusedBeforeAnyWork() {
+        for (String setting :
+                List.of("model.adapter=x", "training.since_commit=abc", "training.max_minutes=3", "dataset.tokenizer=x")) {
+            assertThatThrownBy(() -> tune("base", "out", undisturbed(), setting))
+                    .isInstanceOf(ConfigException.class)
+                    .hasMessageContaining("tune ");
+        }
+        assertThat(folder.resolve("out")).doesNotExist();
+    }
+
+    /** One file for all commands names the data of train; tune makes its own, and says so. */
+    @Test
+    void filesOfTrainAreNotUsed() throws IOException {
+        Watcher watcher = undisturbed();
+        Tune.Result result = tune(
+                "base", "out", watcher, "data.path=data", "data.train=none.json", "data.validation=none.json");
+        assertThat(result.end()).isEqualTo(Tune.End.FINISHED);
+        assertThat(watcher.notes)
+                .anyMatch(note -> note.startsWith("not used") && note.endsWith("data.path, data.train, data.validation"));
     }
 
     @Test

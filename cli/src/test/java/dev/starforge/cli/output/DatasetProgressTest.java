@@ -12,7 +12,7 @@ final class DatasetProgressTest {
     private long now;
 
     private DatasetProgress bar(boolean terminal) {
-        return new DatasetProgress(new PrintWriter(written), terminal, () -> now);
+        return new DatasetProgress(new ProgressBar(new PrintWriter(written), terminal, () -> 140), () -> now);
     }
 
     private static String lastLine(String shown) {

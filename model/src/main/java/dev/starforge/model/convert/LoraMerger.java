@@ -247,8 +247,8 @@ public final class LoraMerger implements AutoCloseable {
     /**
      * Writes a GGUF file with the base's metadata.
      *
-     * @param dtype F32, BF16 or F16 for merged matrices; empty for the types of the base, so that quantized matrices
-     *     are quantized again
+     * @param dtype F32, BF16 or F16 for merged matrices; empty for the types of the base, and F16 instead of a quantized
+     *     one, which would lose a part of the adapter
      */
     public void writeGguf(Path file, String dtype) {
         if (!(files.fileWeights() instanceof GgufSource source)) {
@@ -266,7 +266,7 @@ public final class LoraMerger implements AutoCloseable {
         List<GgufWriter.GgufEntry> entries = new ArrayList<>();
         for (GgufFile.GgufTensorInfo tensor : stored.tensors().values()) {
             List<String> parts = changed.getOrDefault(tensor.name(), List.of());
-            BlockFormat format = parts.isEmpty() || dtype.isEmpty() ? tensor.format() : BlockFormat.valueOf(dtype);
+            BlockFormat format = dtype.isEmpty() ? unquantized(tensor.format()) : BlockFormat.valueOf(dtype);
             entries.add(
                     parts.isEmpty()
                             ? GgufWriter.GgufEntry.copy(stored, tensor)
@@ -277,6 +277,10 @@ public final class LoraMerger implements AutoCloseable {
                                     GgufExport.whole(() -> rewritten(source, stored, tensor, parts))));
         }
         GgufWriter.write(file, stored.metadata(), entries);
+    }
+
+    private static BlockFormat unquantized(BlockFormat format) {
+        return format == BlockFormat.F32 || format == BlockFormat.BF16 ? format : BlockFormat.F16;
     }
 
     /**

@@ -21,7 +21,8 @@ import java.util.regex.Pattern;
  * Quantizes the projections of another source in chunks while they are read, so that a whole matrix is never in memory.
  * It reports a quantized type as stored type, so a loader copies the weights as if the file contained them. Read as
  * floats, the weights are the dequantized values. Rows that do not divide into whole blocks are float32 with these
- * dequantized values, so results do not depend on the block size. For tensors that it does not quantize, it reports
+ * dequantized values, so results do not depend on the block size. Tensors that are quantized in the file to at most about as
+ * many bits stay as they are ({@link Quantization#isSmallerThan}). For tensors that it does not quantize, it reports
  * only quantized stored types and leaves the choice to the loader otherwise.
  *
  * <p>{@link PlaneEncoder} needs one pass. Floats of double quantization need another pass before, since they depend on
@@ -51,7 +52,10 @@ public final class QuantizingSource implements WeightSource {
         return !quantization.equals(Quantization.NONE)
                 && PROJECTION.matcher(name).matches()
                 && source.shape(name).rank() == 2
-                && source.storedType(name).filter(DType::isQuantized).isEmpty();
+                && source.storedType(name)
+                        .filter(DType::isQuantized)
+                        .filter(stored -> !quantization.isSmallerThan(stored))
+                        .isEmpty();
     }
 
     @Override

@@ -11,7 +11,10 @@ import dev.starforge.text.config.Schema;
 import dev.starforge.text.config.Settings;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Map;
 import java.util.OptionalInt;
+import java.util.SortedMap;
+import java.util.TreeMap;
 import java.util.stream.Stream;
 
 /**
@@ -64,6 +67,24 @@ public final class RunConfig {
     /** Returns true if the key was set explicitly. */
     public boolean isSet(Key<?> key) {
         return settings.isSet(key);
+    }
+
+    /** Returns the settings that were set explicitly, in YAML by path. */
+    public SortedMap<String, String> explicit() {
+        SortedMap<String, String> all = new TreeMap<>();
+        Stream.concat(Keys.ALL.stream(), DatasetKeys.ALL.stream())
+                .filter(this::isSet)
+                .forEach(key -> all.put(key.path(), settings.yaml(key)));
+        return all;
+    }
+
+    /** Adds settings, in YAML by path, except those that were set explicitly. */
+    public RunConfig withDefaults(Map<String, String> others) {
+        Map<String, String> own = explicit();
+        return set(others.entrySet().stream()
+                .filter(each -> !own.containsKey(each.getKey()))
+                .map(each -> each.getKey() + "=" + each.getValue())
+                .toList());
     }
 
     /** Returns the value at a path as text, for tables and tests. */

@@ -38,8 +38,8 @@ public final class StarterConfig {
             #   starforge train --config train.yaml
             #   starforge merge --config train.yaml
             #
-            # The model: a folder with config.json and safetensors, a .gguf file, or the name of one that
-            # `starforge pull bigcode/starcoder2-3b` fetched or the HF cache has. Without one, `scratch` trains a new
+            # The model: nano is built in. A larger one is a folder with config.json and safetensors, a .gguf file, or the
+            # name of one that `starforge pull bigcode/starcoder2-3b` fetched or the HF cache has. `scratch` trains a new
             # small model, and dataset a tokenizer for it. Settings of datasets go into a section dataset:, such as
             # dataset: {samples: {span: line}, filters: {exclude: ["*.sql"]}}.
 

@@ -50,7 +50,8 @@ public final class Merge implements AutoCloseable {
     /**
      * Writes the merged model.
      *
-     * @param type of the matrices: F32, BF16 or F16; empty for the types of the base
+     * @param type of the matrices: F32, BF16 or F16; empty for the types of the base, with F16 for changed matrices that a
+     *     GGUF base has quantized
      * @param shardBytes maximum size of a file in a folder
      */
     public Result write(Path out, ModelFormat format, String type, long shardBytes) throws IOException {
@@ -59,8 +60,8 @@ public final class Merge implements AutoCloseable {
             MergeProof proof = MergeProof.of(base, adapter, onto, partial.path(), device);
             if (!proof.holds()) {
                 throw new TrainException(out + ": " + proof.verdict()
-                        + (format == ModelFormat.GGUF && type.isEmpty() && proof.change() > 0
-                                ? "; most of the error comes from quantizing the merged weights again, which --type BF16 avoids"
+                        + (!type.equals("F32") && proof.change() > 0
+                                ? "; --type F32 rounds the merged weights less"
                                 : ""));
             }
             partial.publish();

@@ -25,7 +25,12 @@ public record MergeProof(double range, double error, double change, double bound
     private static final double NEARER = 0.25;
 
     public boolean holds() {
-        return Double.isFinite(error) && error <= bound * range && change > 0 && error <= NEARER * change;
+        return Double.isFinite(error) && change > 0 && error <= allowed();
+    }
+
+    /** The largest permitted error: the bound of the file's types, and a share of what the adapter changes. */
+    public double allowed() {
+        return Math.min(bound * range, NEARER * change);
     }
 
     /** Describes the result. */
@@ -36,7 +41,7 @@ public record MergeProof(double range, double error, double change, double bound
         return holds()
                 ? "merged equals base + adapter"
                 : "merged is not base + adapter: the largest difference is " + error + " on logits of range " + range
-                        + ", allowed " + Math.min(bound * range, NEARER * change);
+                        + ", allowed " + allowed();
     }
 
     /** Computes in float32 on a device, with the base quantized as {@code onto}. */

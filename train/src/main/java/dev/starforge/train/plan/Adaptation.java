@@ -23,6 +23,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.function.Consumer;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 
 /**
  * Adapts a config to the machine and lists each changed key with the reason. One config serves every device; every change
@@ -172,14 +173,11 @@ public final class Adaptation {
     /** Chooses the quantization of the base: that of its file, limited by what the device computes, and the setting. */
     private void base(Optional<ModelSpec> blueprint, Device like) {
         Set<DType> stored = blueprint.map(ModelSpec::quantized).orElse(Set.of());
+        Quantization quantization = config.quantization();
         if (config.get(Keys.LORA) && !stored.isEmpty()) {
-            String types = stored.stream().map(DType::name).collect(Collectors.joining(", "));
-            withoutQuantization(
-                    "the base is quantized already (" + types + "): the stored weights are used as they are",
-                    "the base is quantized already (" + types + ")");
+            stored(stored, quantization, like);
             return;
         }
-        Quantization quantization = config.quantization();
         if (quantization.equals(Quantization.NONE)) {
             return;
         }
@@ -191,6 +189,32 @@ public final class Adaptation {
         keep(
                 config.get(Keys.EIGHT_BIT) ? Keys.EIGHT_BIT : Keys.FOUR_BIT,
                 "the matrices of the blocks are " + quantization + ", other weights " + config.get(Keys.DTYPE));
+    }
+
+    /**
+     * Chooses the quantization of a base that is quantized in its file. The stored weights are used as they are, unless the
+     * settings ask for fewer bits: then they are quantized again.
+     */
+    private void stored(Set<DType> stored, Quantization quantization, Device like) {
+        String types = stored.stream()
+                .map(type -> String.format(Locale.ROOT, "%s, %.1f bits per weight", type, Quantization.bits(type)))
+                .collect(Collectors.joining("; "));
+        boolean asks = Stream.of(Keys.FOUR_BIT, Keys.EIGHT_BIT).anyMatch(key -> asked.isSet(key) && asked.get(key));
+        if (asks && stored.stream().allMatch(quantization::isSmallerThan)) {
+            if (!computesWith(quantization.storage(), like)) {
+                throw config.wrong(
+                        config.get(Keys.EIGHT_BIT) ? Keys.EIGHT_BIT : Keys.FOUR_BIT,
+                        "this build has no kernels for weights of " + quantization.storage() + " on " + like.name());
+            }
+            keep(
+                    config.get(Keys.EIGHT_BIT) ? Keys.EIGHT_BIT : Keys.FOUR_BIT,
+                    "the base is quantized in its file (" + types + "), with more bits than " + quantization
+                            + ": the matrices of the blocks are dequantized and quantized again");
+            return;
+        }
+        String why = "the base is quantized already (" + types + "): the stored weights are used as they are";
+        change(Keys.FOUR_BIT, false, why);
+        change(Keys.EIGHT_BIT, false, why);
     }
 
     /** Returns true if the device supports forward and backward with a weight type. */

@@ -23,6 +23,7 @@ import dev.starforge.train.config.Keys;
 import dev.starforge.train.config.RunConfig;
 import dev.starforge.train.corpus.DataFacts;
 import dev.starforge.train.corpus.RunData;
+import dev.starforge.train.corpus.TrainingExample;
 import dev.starforge.train.weights.ScratchModel;
 import dev.starforge.train.weights.TrainableModel;
 import java.io.IOException;
@@ -45,6 +46,9 @@ public final class Preflight {
 
     private static final long SLACK = 64L << 20;
 
+    /** Sequences of the data that steps are measured with. */
+    private static final int MEASURED_SEQUENCES = 16;
+
     private final List<Finding> findings = new ArrayList<>();
     private final List<RuntimeException> failures = new ArrayList<>();
     private final Setup setup;
@@ -58,6 +62,8 @@ public final class Preflight {
     private Optional<Adaptation> adapted = Optional.empty();
     private Optional<MemoryPlan> plan = Optional.empty();
     private long tokens;
+    private long evaluated;
+    private List<List<TrainingExample>> sequences = List.of();
 
     /** The severity of a finding. */
     public enum Level {
@@ -160,7 +166,7 @@ public final class Preflight {
 
     /** Measures the training throughput by running steps. Requires that no check failed. */
     public double tokensPerSecond(LongSupplier nanoTime) {
-        return new StepTime(blueprint.orElseThrow(), adaptation(), device, nanoTime)
+        return new StepTime(blueprint.orElseThrow(), adaptation(), device, nanoTime, sequences)
                 .rate()
                 .tokensPerSecond();
     }
@@ -168,7 +174,8 @@ public final class Preflight {
     /** Adds an estimate of the run's duration from measured steps. Skipped if the run does not fit into memory. */
     public void time(LongSupplier nanoTime) {
         if (blueprint.isPresent() && adapted.isPresent() && plan.isPresent()) {
-            check("time", () -> new StepTime(blueprint.get(), adapted.get(), device, nanoTime).finding(tokens));
+            check("time", () -> new StepTime(blueprint.get(), adapted.get(), device, nanoTime, sequences)
+                    .finding(tokens, evaluated));
         }
     }
 
@@ -316,6 +323,11 @@ public final class Preflight {
         try (RunData data = RunData.open(effective, place, vocabulary, tokenizer)) {
             DataFacts train = data.train().facts();
             tokens = train.tokens();
+            evaluated = data.sample().tokens();
+            sequences = data.train().epoch(0).stream()
+                    .limit(MEASURED_SEQUENCES)
+                    .map(sequence -> data.train().read(sequence, 0))
+                    .toList();
             boolean held = !data.sample().windows().isEmpty();
             String unused = train.describeUnused();
             String text = train.describeUsed() + "; " + (unused.isEmpty() ? "" : unused + "; ")

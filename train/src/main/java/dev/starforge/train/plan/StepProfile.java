@@ -18,6 +18,9 @@ import tools.jackson.databind.node.ObjectNode;
 public record StepProfile(int steps, double stepSeconds, double peak, List<Row> rows) {
     private static final double SHOWN = 0.002;
 
+    /** Columns for the name of an operation. */
+    private static final int NAME = 36;
+
     public StepProfile {
         rows = List.copyOf(rows);
     }
@@ -51,13 +54,13 @@ public record StepProfile(int steps, double stepSeconds, double peak, List<Row> 
         List<String> lines = new ArrayList<>();
         lines.add(String.format(
                 Locale.ROOT,
-                "a step takes %.2f ms; its products use %.0f %% of the measured peak of %.1f TFLOP/s",
+                "a step takes %.2f ms; its products use %.0f %% of the peak of %.1f TFLOP/s",
                 1e3 * stepSeconds,
                 100 * share(),
                 peak / 1e12));
         lines.add(String.format(
                 Locale.ROOT,
-                "%-44s %7s %10s %6s %9s %6s",
+                "%-36s %7s %10s %6s %9s %6s",
                 "operation",
                 "calls",
                 "ms/step",
@@ -73,16 +76,21 @@ public record StepProfile(int steps, double stepSeconds, double peak, List<Row> 
                     : String.format(Locale.ROOT, "%9.1f %5.0f%%", row.rate() / 1e12, 100 * row.rate() / peak);
             lines.add(String.format(
                             Locale.ROOT,
-                            "%-44s %7d %10.3f %5.1f%% %s",
-                            row.operation,
+                            "%-36s %7d %10.3f %5.1f%% %s",
+                            cut(row.operation),
                             row.calls / steps,
                             1e3 * row.seconds / steps,
                             100 * row.seconds / seconds(),
                             rate)
                     .stripTrailing());
         }
-        lines.add(String.format(Locale.ROOT, "%-44s %7s %10.3f", "all operations", "", 1e3 * seconds() / steps));
+        lines.add(String.format(Locale.ROOT, "%-36s %7s %10.3f", "all operations", "", 1e3 * seconds() / steps));
         return lines;
+    }
+
+    /** Cuts a long name, so that a line fits a terminal; {@link #json} has it whole. */
+    private static String cut(String operation) {
+        return operation.length() <= NAME ? operation : operation.substring(0, NAME - 1) + "…";
     }
 
     public ObjectNode json() {

@@ -30,10 +30,11 @@ import java.util.Map;
 import java.util.function.LongSupplier;
 
 /**
- * Estimates the duration of a run from measured steps of the model itself, if it has at most two layers, or else of
- * models with one and two of its layers and random weights. Steps with one and two batches separate forward and
- * backward from the update. Sequences are shorter than the context if measuring would take more than seconds; then the
- * cost of attention, which grows with their length, is underestimated.
+ * Estimates the duration of a run from measured steps: of the whole model with random weights if it is small, or else of
+ * models with one and two of its layers, where noise counts once for each layer. Steps with one and two batches separate
+ * forward and backward from the update. The sequences are the first ones of the run, if its data is at hand: documents that
+ * are shorter than the context cost less attention, and tokens that do not count in the loss no logits. Sequences are cut if
+ * measuring would take more than seconds; then the cost of attention is underestimated.
  */
 final class StepTime {
     private static final double LONG_ENOUGH = 0.25;
@@ -42,6 +43,16 @@ final class StepTime {
     private static final int FEWEST = 8;
     private static final int SHORTEST = 32;
     private static final int ROUNDS = 4;
+
+    /** Models up to this number of weights are measured whole. */
+    private static final long SMALL = 100_000_000;
+
+    /** Length of the documents if those of the run are unknown. */
+    private static final int DOCUMENT = 256;
+
+    /** A forward pass takes a third of a step. */
+    private static final double FORWARD = 3;
+
     private static final double MILLION = 1e6;
     private static final double DAY = 86_400;
 
@@ -50,13 +61,21 @@ final class StepTime {
     private final RunConfig config;
     private final Device device;
     private final LongSupplier nanoTime;
+    private final List<List<TrainingExample>> sequences;
 
-    StepTime(ModelSpec blueprint, Adaptation adapted, Device device, LongSupplier nanoTime) {
+    /** @param sequences sequences of the run; empty for typical ones */
+    StepTime(
+            ModelSpec blueprint,
+            Adaptation adapted,
+            Device device,
+            LongSupplier nanoTime,
+            List<List<TrainingExample>> sequences) {
         this.blueprint = blueprint;
         this.adapted = adapted;
         this.config = adapted.config();
         this.device = device;
         this.nanoTime = nanoTime;
+        this.sequences = sequences;
     }
 
     /** Seconds for forward and backward of a batch, and for the update of all parameters. */
@@ -76,41 +95,90 @@ final class StepTime {
     record Rate(double tokensPerSecond, String text) {}
 
     /**
-     * Describes the throughput and the duration of the run with {@code tokensOfEpoch} tokens per epoch; a warning if it
-     * takes days.
+     * Describes the throughput and the duration of the run with {@code tokensOfEpoch} tokens per epoch and evaluations on
+     * {@code evaluated} tokens; a warning if it takes days.
      */
-    Preflight.Finding finding(long tokensOfEpoch) {
+    Preflight.Finding finding(long tokensOfEpoch, long evaluated) {
         Rate rate = rate();
-        return finding(rate.text, rate.tokensPerSecond, tokensOfRun(tokensOfEpoch, tokensOfStep()));
+        double tokens = tokensOfRun(tokensOfEpoch, tokensOfStep());
+        int every = config.get(Keys.EVAL_STEPS);
+        double evaluations = 1 + (every == 0 ? 0 : Math.floor(tokens / tokensOfStep() / every));
+        return finding(rate.text, rate.tokensPerSecond, tokens, evaluations * evaluated / FORWARD);
     }
 
     /** Measures steps. */
     Rate rate() {
         int layers = blueprint.layers();
-        int measured = Math.min(2, layers);
-        Shape batch;
+        boolean whole = layers <= 2 || weights(blueprint, device) <= SMALL;
+        Batch batch;
         Parts parts;
-        try (Slice slice = new Slice(measured);
-                Slice one = new Slice(1)) {
+        try (Slice slice = new Slice(whole ? layers : 2)) {
             batch = slice.warmUp();
-            one.step(batch, 1);
-            List<Parts> both = time(batch, layers > measured ? List.of(one, slice) : List.of(slice));
-            parts = layers > measured
-                    ? both.getFirst().extended(both.getLast(), layers, share(slice, one))
-                    : both.getFirst();
+            parts = whole ? time(batch, List.of(slice)).getFirst() : extended(batch, slice, layers);
         }
         double tokensOfStep = tokensOfStep();
         double perSecond = tokensOfStep / (tokensOfStep / batch.size() * parts.pass + parts.update);
         String text = String.format(
                 Locale.ROOT,
-                "%s on this %s: about %.1f tokens/s, measured with steps of %s on %d x %d tokens",
+                "%s on this %s: about %.1f tokens/s, measured with steps of %s on %d x %d tokens%s",
                 parameters(weights(blueprint, device)),
                 device.name(),
                 perSecond,
-                layers > measured ? measured + " of " + layers + " layers" : "the model",
-                batch.dim(0),
-                batch.dim(1));
+                whole ? "the model" : "2 of " + layers + " layers",
+                batch.sequences,
+                batch.tokens,
+                sequences.isEmpty() ? "" : " of the data");
         return new Rate(perSecond, text);
+    }
+
+    private Parts extended(Batch batch, Slice two, int layers) {
+        try (Slice one = new Slice(1)) {
+            one.step(batch, 1);
+            List<Parts> both = time(batch, List.of(one, two));
+            return both.getFirst().extended(both.getLast(), layers, share(two, one));
+        }
+    }
+
+    /** A number of sequences, cut to a number of tokens. */
+    private record Batch(int sequences, int tokens) {
+        int size() {
+            return sequences * tokens;
+        }
+
+        /** Doubles the length up to the context, and then the number of sequences. */
+        Batch larger(int context, int mostSequences) {
+            return tokens < context
+                    ? new Batch(1, Math.min(2 * tokens, context))
+                    : new Batch(Math.min(2 * sequences, mostSequences), context);
+        }
+    }
+
+    /** The first tokens of a sequence of the run; random documents without one. */
+    private List<TrainingExample> sequence(int index, int tokens, int vocabulary) {
+        List<TrainingExample> cut = new ArrayList<>();
+        int left = tokens;
+        for (int s = index; left > 1; s++) {
+            List<TrainingExample> whole = sequences.isEmpty()
+                    ? List.of(random(s, vocabulary))
+                    : sequences.get(s % sequences.size());
+            for (TrainingExample example : whole) {
+                int length = Math.min(left, example.ids().length);
+                if (length > 1) {
+                    int[] ids = Arrays.copyOf(example.ids(), length);
+                    int[] labels = Arrays.copyOf(example.labels(), length);
+                    labels[length - 1] = ids[length - 1]; // a cut document may have nothing else that counts
+                    cut.add(new TrainingExample(ids, labels));
+                    left -= length;
+                }
+            }
+        }
+        return cut;
+    }
+
+    private static TrainingExample random(int document, int vocabulary) {
+        int[] ids = new int[DOCUMENT];
+        Arrays.setAll(ids, i -> (int) (Philox.uniform(7, document, i) * vocabulary));
+        return new TrainingExample(ids, ids);
     }
 
     private double tokensOfStep() {
@@ -123,7 +191,7 @@ final class StepTime {
     }
 
     /** The minimum over several alternating rounds of each slice, since disturbances only add time. */
-    private List<Parts> time(Shape batch, List<Slice> slices) {
+    private List<Parts> time(Batch batch, List<Slice> slices) {
         double[] one = new double[slices.size()];
         double[] two = new double[slices.size()];
         Arrays.fill(one, Double.MAX_VALUE);
@@ -154,8 +222,21 @@ final class StepTime {
                 : tokensOfEpoch * (double) config.get(Keys.EPOCHS);
     }
 
-    private Preflight.Finding finding(String rate, double perSecond, double tokens) {
-        double seconds = (tokens == 0 ? MILLION : tokens) / perSecond;
+    /** @param evaluation tokens that take as long as all evaluations */
+    private Preflight.Finding finding(String rate, double perSecond, double tokens, double evaluation) {
+        double seconds = (tokens == 0 ? MILLION : tokens + evaluation) / perSecond;
+        double limit = 60 * config.get(Keys.MAX_MINUTES);
+        if (tokens > 0 && limit > 0 && seconds > limit) {
+            return new Preflight.Finding(
+                    Preflight.Level.READY,
+                    "time",
+                    rate
+                            + String.format(
+                                    Locale.ROOT,
+                                    "; training.max_minutes ends the run after %s, %.0f %% of its tokens",
+                                    Durations.text(limit),
+                                    100 * limit / seconds));
+        }
         double days = seconds / DAY;
         String took = days > 2 ? "about " + Math.round(days) + " days" : "about " + Durations.text(seconds);
         if (tokens == 0) {
@@ -165,7 +246,7 @@ final class StepTime {
                 days > 2 ? Preflight.Level.WARNING : Preflight.Level.READY,
                 "time",
                 rate
-                        + String.format(Locale.ROOT, "; %.2f million tokens take ", tokens / MILLION)
+                        + String.format(Locale.ROOT, "; %.2f million tokens and the evaluations take ", tokens / MILLION)
                         + took
                         + (days > 2
                                 ? "; use a GPU, or a model of "
@@ -235,9 +316,9 @@ final class StepTime {
         }
 
         /** Runs steps until they reach full speed; returns the batch whose steps are long enough to measure. */
-        Shape warmUp() {
+        Batch warmUp() {
             int context = config.get(Keys.CONTEXT);
-            Shape batch = Shape.of(1, Math.min(SHORTEST, context));
+            Batch batch = new Batch(1, Math.min(SHORTEST, context));
             step(batch, 1); // compiles kernels on a new GPU, which takes longer than all later steps
             double spent = 0;
             double seconds = 0;
@@ -245,26 +326,17 @@ final class StepTime {
                 seconds = step(batch, 1);
                 spent += seconds;
                 if (seconds < LONG_ENOUGH || steps == 0) {
-                    batch = larger(batch, context);
+                    batch = batch.larger(context, config.get(Keys.BATCH));
                 }
             }
             return batch;
         }
 
-        /** Doubles the sequence length up to the context, and then the number of sequences. */
-        private Shape larger(Shape batch, int context) {
-            return batch.dim(1) < context
-                    ? Shape.of(1, Math.min(2 * batch.dim(1), context))
-                    : Shape.of(Math.min(2 * batch.dim(0), config.get(Keys.BATCH)), context);
-        }
-
-        double step(Shape batch, int batches) {
-            int[] ids = new int[Math.toIntExact(batch.dim(1))];
-            for (int i = 0; i < ids.length; i++) {
-                ids[i] = (int) (Philox.uniform(7, 0, i) * vocabulary);
+        double step(Batch batch, int batches) {
+            List<TrainingExample> examples = new ArrayList<>();
+            for (int s = 0; s < batch.sequences; s++) {
+                examples.addAll(sequence(s, batch.tokens, vocabulary));
             }
-            List<TrainingExample> examples =
-                    Collections.nCopies(Math.toIntExact(batch.dim(0)), new TrainingExample(ids, ids));
             long began = nanoTime.getAsLong();
             trainer.step(Collections.nCopies(batches, examples), 0, 0);
             device.synchronize();

@@ -3,6 +3,7 @@ package dev.starforge.train.run;
 import dev.starforge.text.report.ShellQuoting;
 import dev.starforge.train.checkpoint.Checkpoints;
 import dev.starforge.train.checkpoint.RunFolder;
+import dev.starforge.train.merge.MergeOutput;
 import java.nio.file.Path;
 import java.util.LinkedHashMap;
 import java.util.Map;
@@ -12,8 +13,11 @@ import java.util.Optional;
 final class NextCommands {
     private NextCommands() {}
 
-    /** @param heldOut the split to evaluate on, if there is one */
-    static Map<String, String> of(Path run, boolean hasAdapter, Optional<String> heldOut) {
+    /**
+     * @param gguf whether the base is a GGUF file
+     * @param heldOut the split to evaluate on, if there is one
+     */
+    static Map<String, String> of(Path run, boolean hasAdapter, boolean gguf, Optional<String> heldOut) {
         String folder = ShellQuoting.quoted(run);
         Map<String, String> commands = new LinkedHashMap<>();
         commands.put("try it", "starforge generate " + folder + " --prompt 'Hello'");
@@ -22,10 +26,13 @@ final class NextCommands {
                 "starforge eval --config " + ShellQuoting.quoted(run.resolve(RunFolder.CONFIG))
                         + (hasAdapter ? " --adapter " + folder : " --set " + trained(run))
                         + (split.equals("test") ? "" : " --split " + split)));
+        Path merged = MergeOutput.of(run, hasAdapter && gguf);
+        commands.put("merge it", "starforge merge " + folder + " --out " + ShellQuoting.quoted(merged));
         commands.put(
-                "merge it",
-                "starforge merge " + folder + " --out "
-                        + ShellQuoting.quoted(run.resolveSibling(run.getFileName() + "-merged")));
+                "quantize it",
+                "starforge quantize --model " + ShellQuoting.quoted(merged) + " --to q8_0 --out "
+                        + ShellQuoting.quoted(run.resolveSibling(run.getFileName() + "-q8_0.gguf"))
+                        + (hasAdapter && gguf ? " --allow-requantize" : ""));
         return commands;
     }
 

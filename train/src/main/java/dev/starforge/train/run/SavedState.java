@@ -33,7 +33,7 @@ record SavedState(
         Path run,
         RunConfig config,
         Trainer trainer,
-        LearningRateSchedule schedule,
+        StepPlan plan,
         DocumentSources sources,
         Device device,
         Consumer<String> notes) {
@@ -43,6 +43,7 @@ record SavedState(
     private static final List<Key<?>> FREE = List.of(
             Keys.OUTPUT,
             Keys.OVERWRITE,
+            Keys.MAX_MINUTES,
             Keys.SAVE_STEPS,
             Keys.SAVE_LIMIT,
             Keys.LOGGING_STEPS,
@@ -78,10 +79,7 @@ record SavedState(
         ObjectNode random = root.putObject("random");
         random.put("generator", "philox4x32-10, keyed by seed, step, sample, site and element");
         random.put("seed", config.get(Keys.SEED));
-        ObjectNode scheduler = root.putObject("scheduler");
-        scheduler.put("shape", schedule.shape().name());
-        scheduler.put("steps", schedule.steps());
-        scheduler.put("warmup", schedule.warmup());
+        plan.write(root.putObject("scheduler"));
         ObjectNode hashes = root.putObject("data_sha256");
         sources.hashes().forEach(hashes::put);
         Checkpoints.writeAtomically(folder.resolve(Checkpoints.STATE), Jackson.indented(root) + "\n");
@@ -98,7 +96,9 @@ record SavedState(
         RunConfig before = RunConfig.read(checkpoint.resolve(RunFolder.CONFIG));
         JsonNode saved = Jackson.JSON.readTree(checkpoint.resolve(Checkpoints.STATE));
         requireSameSettings(before);
-        requireNotShorter(before, saved.path("scheduler").path("steps").longValue(schedule.steps()));
+        if (!plan.hasTimeLimit()) {
+            requireNotShorter(before, saved.path("scheduler").path("steps").longValue(plan.steps()));
+        }
         for (Map.Entry<String, String> hash : sources.hashes().entrySet()) {
             if (!saved.path("data_sha256").path(hash.getKey()).asString("").equals(hash.getValue())) {
                 throw new TrainException(checkpoint + ": was trained on other data: " + hash.getKey() + " has changed");
@@ -116,6 +116,7 @@ record SavedState(
                         saved.path("loss_scale").doubleValue(1),
                         saved.path("loss_scale_good_steps").intValue(0));
         state.read(saved);
+        plan.restore(saved.path("scheduler"), state.step, state.elapsedSeconds);
     }
 
     private void requireSameSettings(RunConfig before) {
@@ -131,7 +132,7 @@ record SavedState(
 
     /** A run may become longer. It then continues with the rates of the longer schedule. */
     private void requireNotShorter(RunConfig before, long stepsBefore) {
-        long steps = schedule.steps();
+        long steps = plan.steps();
         for (Key<Integer> key : LENGTH) {
             if (!before.get(key).equals(config.get(key)) && steps < stepsBefore) {
                 throw config.wrong(

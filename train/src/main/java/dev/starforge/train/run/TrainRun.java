@@ -10,6 +10,7 @@ import dev.starforge.tensor.device.Usage;
 import dev.starforge.text.config.Key;
 import dev.starforge.text.json.Jackson;
 import dev.starforge.text.tokenizer.Tokenizer;
+import dev.starforge.train.Durations;
 import dev.starforge.train.TrainException;
 import dev.starforge.train.checkpoint.Checkpoints;
 import dev.starforge.train.checkpoint.MetricsLog;
@@ -27,6 +28,7 @@ import dev.starforge.train.text.Tokenizers;
 import dev.starforge.train.trainer.Trainer;
 import dev.starforge.train.weights.ScratchModel;
 import dev.starforge.train.weights.TrainableModel;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
@@ -62,8 +64,7 @@ public final class TrainRun implements AutoCloseable {
     private final Trainer trainer;
     private final Checkpoints checkpoints;
     private final SavedState saved;
-    private final LearningRateSchedule schedule;
-    private final long steps;
+    private final StepPlan plan;
     private final GenerationSamples samples;
     private MetricsLog metrics;
     private volatile boolean stopping;
@@ -151,10 +152,9 @@ public final class TrainRun implements AutoCloseable {
             memory = new StepMemory(config, trainable, setup.memoryBytes());
             trainer = memory.trainer(setup);
             opened.add(trainer);
-            steps = countSteps();
-            schedule = LearningRateSchedule.of(config, steps);
+            plan = new StepPlan(config, countSteps());
             state.sequencesAtATime = config.get(Keys.BATCH);
-            saved = new SavedState(run, config, trainer, schedule, data.sources(), device, setup.events()::note);
+            saved = new SavedState(run, config, trainer, plan, data.sources(), device, setup.events()::note);
             checkpoints = new Checkpoints(run, setup.disk(), config.get(Keys.SAVE_LIMIT));
             checkpoints.clean();
             samples = new GenerationSamples(run, config, setup, trainable.model(), data.sources());
@@ -230,8 +230,9 @@ public final class TrainRun implements AutoCloseable {
         stopping = true;
     }
 
+    /** Total steps, which can change during a run with a time limit. */
     public long steps() {
-        return steps;
+        return plan.steps();
     }
 
     /** Number of finished steps. */
@@ -246,14 +247,17 @@ public final class TrainRun implements AutoCloseable {
                 .sum();
         return String.format(
                 Locale.ROOT,
-                "%s on %s, %,d parameters trained, %.2f %% of all; %,d tokens count in the loss of an epoch; %,d steps"
-                        + " of %d sequences%s",
+                "%s on %s, %,d parameters trained, %.2f %% of all; %,d tokens count in the loss of an epoch; %s of"
+                        + " %d sequences%s",
                 files.architecture(),
                 device.name(),
                 trained,
                 100.0 * trained / (hasAdapter() ? trained + stored() : trained),
                 data.train().facts().lossTokens(),
-                steps,
+                plan.hasTimeLimit()
+                        ? "as many steps as fit into "
+                                + Durations.text(60 * config.get(Keys.MAX_MINUTES) - elapsedBefore)
+                        : String.format(Locale.ROOT, "%,d steps", steps()),
                 perStep(),
                 state.step > 0 ? "; resumes at step " + state.step : "");
     }
@@ -276,16 +280,18 @@ public final class TrainRun implements AutoCloseable {
         Optional<String> heldOut = data.sources().test().count() > 0
                 ? Optional.of("test")
                 : data.sources().validation().count() > 0 ? Optional.of("validation") : Optional.empty();
-        return NextCommands.of(run, hasAdapter(), heldOut);
+        return NextCommands.of(run, hasAdapter(), !Files.isDirectory(setup.model()), heldOut);
     }
 
     /** What to do if a resumed run has no steps left; empty otherwise. */
     public String finishedAdvice() {
-        if (state.step < steps) {
+        if (state.step < steps()) {
             return "";
         }
-        Key<Integer> length = config.get(Keys.MAX_STEPS) > 0 ? Keys.MAX_STEPS : Keys.EPOCHS;
-        return "the run has done all of its " + steps + " steps; to continue, raise " + length.path() + " (now "
+        Key<?> length = plan.hasTimeLimit()
+                ? Keys.MAX_MINUTES
+                : config.get(Keys.MAX_STEPS) > 0 ? Keys.MAX_STEPS : Keys.EPOCHS;
+        return "the run has done all of its " + steps() + " steps; to continue, raise " + length.path() + " (now "
                 + config.get(length) + ") with --resume, or start a new run with "
                 + (hasAdapter() ? "model.adapter" : "model.pretrained_model") + " set to "
                 + (hasAdapter() ? run : run.resolve("latest"));
@@ -296,7 +302,8 @@ public final class TrainRun implements AutoCloseable {
             return interrupted();
         }
         End end = End.FINISHED;
-        while (state.step < steps) {
+        plan.begin(state.step, elapsedBefore + since(begun));
+        while (state.step < steps()) {
             if (due(config.get(Keys.EVAL_STEPS)) && needsEvaluation() && !evaluate()) {
                 return interrupted();
             }
@@ -354,14 +361,14 @@ public final class TrainRun implements AutoCloseable {
         setup.events().stepStarted(state.step + 1);
         long began = setup.nanoTime().getAsLong();
         double cpu = Machine.cpuSeconds();
-        double rate = schedule.rate(state.step);
+        double rate = plan.rate(state.step);
         Trainer.Started started = stepThatFits(read, rate);
         state.position = end;
         if (state.position == sequences.size()) {
             state.epoch++;
             state.position = 0;
         }
-        ahead = state.step + 1 < steps ? Optional.of(read()) : Optional.empty(); // while the device computes
+        ahead = state.step + 1 < steps() ? Optional.of(read()) : Optional.empty(); // while the device computes
         Optional<Usage> gpu = device.usage(); // also while it computes
         Trainer.Report report = started.report();
         double took = Math.max(1e-9, (setup.nanoTime().getAsLong() - began) * 1e-9);
@@ -369,10 +376,11 @@ public final class TrainRun implements AutoCloseable {
         state.tokens += seen;
         state.lossTokens += report.targets();
         state.step++;
+        plan.finished(state.step, elapsedBefore + since(begun));
         double within = (double) state.position / sequences.size();
         RunEvents.Step event = new RunEvents.Step(
                 state.step,
-                steps,
+                steps(),
                 state.epoch + within,
                 state.tokens,
                 state.lossTokens,

@@ -18,10 +18,10 @@ final class Recipe {
     private static final long SMALL = 100_000_000;
 
     /**
-     * Factor of the learning rate in later rounds. They see few commits; at the full rate these would overwrite what
-     * the first round learned from all others.
+     * Factor of the learning rate in rounds of new commits. They see few commits; at the full rate these would overwrite
+     * what the first round learned from all others.
      */
-    private static final double LATER_ROUND_RATE_FACTOR = 0.1;
+    static final double NEW_COMMITS_RATE = 0.1;
 
     private static final double GAPS = 0.8;
 
@@ -37,10 +37,10 @@ final class Recipe {
      * Fills in the keys that are not set.
      *
      * @param context positions of the model
-     * @param later whether earlier rounds have trained the adapter
+     * @param rate factor of the learning rate: below 1 for an adapter that is trained already
      * @param built settings of the existing dataset, which can only be extended with the same settings
      */
-    static RunConfig of(RunConfig asked, long parameters, int context, boolean later, Optional<JsonNode> built) {
+    static RunConfig of(RunConfig asked, long parameters, int context, double rate, Optional<JsonNode> built) {
         Recipe recipe = new Recipe(asked);
         recipe.unlessSet(Keys.CONTEXT, Math.min(context, asked.get(Keys.CONTEXT)));
         if (parameters < SMALL) {
@@ -52,8 +52,8 @@ final class Recipe {
             recipe.unlessSet(Keys.DROPOUT, 0.0);
             recipe.fillInFewLines(built);
         }
-        if (later) {
-            recipe.unlessSet(Keys.RATE, LATER_ROUND_RATE_FACTOR * recipe.config.get(Keys.RATE));
+        if (rate != 1) {
+            recipe.config = recipe.config.with(Keys.RATE, rate * recipe.config.get(Keys.RATE));
         }
         recipe.unlessSet(Keys.EVAL_STEPS, 0);
         recipe.unlessSet(Keys.PATIENCE, 0);

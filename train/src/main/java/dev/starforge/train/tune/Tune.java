@@ -7,10 +7,10 @@ import dev.starforge.data.dataset.parse.ParserStarter;
 import dev.starforge.model.load.ModelFiles;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.device.Device;
+import dev.starforge.text.config.Key;
 import dev.starforge.text.file.FolderLock;
 import dev.starforge.text.file.Hashes;
 import dev.starforge.text.json.Jackson;
-import dev.starforge.train.TrainException;
 import dev.starforge.train.checkpoint.Checkpoints;
 import dev.starforge.train.config.Keys;
 import dev.starforge.train.config.RunConfig;
@@ -20,6 +20,7 @@ import dev.starforge.train.weights.TrainableModel;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.EnumMap;
 import java.util.List;
 import java.util.Map;
@@ -27,6 +28,7 @@ import java.util.Optional;
 import java.util.OptionalDouble;
 import java.util.function.Function;
 import java.util.function.LongSupplier;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.node.ObjectNode;
@@ -35,23 +37,32 @@ import tools.jackson.databind.node.ObjectNode;
  * The {@code tune} command: from a git repository to a model that is ready to serve. The steps ({@link TuneStep}) run the
  * commands dataset, train, eval, merge and quantize. {@link TuneBudget} divides the time among them, {@link Recipe} supplies
  * defaults, {@link TuneSteps} runs them, and {@link TuneState} records each finished step, so an interrupted call is resumed
- * by the next. After new commits, the next round ({@link TuneRound}) trains the last adapter on those commits only.
+ * by the next. After new commits, the next round ({@link TuneRound}) trains the last adapter on those commits only; {@link
+ * TuneHistory} decides what a call does.
  */
 public final class Tune {
     /** The command asks for confirmation above this many seconds. */
     static final double CONFIRM_ABOVE_SECONDS = 600;
 
-    private static final double SECONDS = 60;
-
     private final Setup setup;
     private final long began;
+
+    /** Settings of {@code train} and {@code dataset} that a tune decides itself. */
+    private static final Map<Key<?>, String> REFUSED = Map.of(
+            Keys.ADAPTER, "tune continues the adapters of its own rounds; `starforge train` continues any",
+            Keys.SINCE, "tune trains on the commits that it has not trained on",
+            Keys.MAX_MINUTES, "tune has --minutes, for all steps",
+            DatasetKeys.TOKENIZER, "tune uses the tokenizer of the base");
+
+    /** Settings of {@code dataset} and {@code train} in a shared file, for which tune has its own folders. */
+    private static final List<Key<?>> UNUSED =
+            List.of(Keys.DATASET, Keys.TRAIN, Keys.VALIDATION, Keys.TEST, Keys.OUTPUT, Keys.OVERWRITE);
 
     /**
      * What to tune, and the output folder.
      *
      * @param base name of the base model
      * @param model its path: a folder or a GGUF file
-     * @param minutes time for all steps; empty if the settings define the length of training
      */
     public record Setup(
             Path repository,
@@ -59,7 +70,7 @@ public final class Tune {
             RunConfig config,
             String base,
             Path model,
-            OptionalDouble minutes,
+            Length length,
             Place place,
             Helpers helpers,
             TuneEvents events) {
@@ -67,6 +78,11 @@ public final class Tune {
             if (!config.get(Keys.LORA)) {
                 throw config.wrong(Keys.LORA, "tune trains an adapter; use `starforge train` to train all weights");
             }
+            REFUSED.forEach((key, reason) -> {
+                if (config.isSet(key) && !config.get(key).equals(key.missing())) {
+                    throw config.wrong(key, reason);
+                }
+            });
         }
 
         Path data() {
@@ -77,6 +93,14 @@ public final class Tune {
             return output.resolve("runs").resolve(String.valueOf(round));
         }
     }
+
+    /**
+     * The length of the tune.
+     *
+     * @param minutes time for all steps; empty if the settings define the length of training
+     * @param asked whether the user chose it; without new commits, the default length is that of the last round
+     */
+    public record Length(OptionalDouble minutes, boolean asked) {}
 
     /**
      * The device that runs the steps.
@@ -107,8 +131,10 @@ public final class Tune {
      * @param model the file to serve; empty if there is none yet
      * @param round the state of the last round
      * @param evaluation metrics; empty if nothing is held out
+     * @param note why there was nothing to do; empty otherwise
      */
-    public record Result(End end, Optional<Path> model, ObjectNode round, Optional<ObjectNode> evaluation) {}
+    public record Result(
+            End end, Optional<Path> model, ObjectNode round, Optional<ObjectNode> evaluation, String note) {}
 
     public Tune(Setup setup) {
         this.setup = setup;
@@ -136,49 +162,49 @@ public final class Tune {
     }
 
     private Result run(TuneState state, RepositoryFacts facts) throws IOException {
-        Optional<TuneRound> last = state.last();
-        boolean continues = last.isPresent() && !last.get().isComplete();
-        TuneRound.Inputs inputs = inputs(facts.head(), last);
-        if (continues) {
-            requireSame(inputs, last.get().inputs());
-        } else if (last.isPresent()) {
-            requireBase(inputs, last.get().inputs());
-            if (last.get().inputs().head().equals(facts.head())) {
-                return result(End.UP_TO_DATE, last.get());
-            }
+        TuneHistory history = new TuneHistory(setup, state, facts.head(), hash(setup.model()));
+        if (history.start() == TuneStart.UP_TO_DATE) {
+            return result(End.UP_TO_DATE, state.last().orElseThrow(), history.whyUpToDate());
         }
-        int number = last.map(TuneRound::number).orElse(0) + (continues ? 0 : 1);
+        TuneRound.Inputs inputs = history.inputs();
+        int number = history.number();
+        boolean resumes = history.start() == TuneStart.RESUME;
         Sizes sizes = sizes();
-        RunConfig config = Recipe.of(setup.config(), sizes.parameters, sizes.context, number > 1, builtWith())
+        RunConfig asked = history.settings();
+        RunConfig config = Recipe.of(asked, sizes.parameters, sizes.context, history.rateFactor(), builtWith())
                 .with(Keys.MODEL, setup.model().toString())
                 .with(Keys.DATASET, setup.data().toString())
                 .with(Keys.OUTPUT, setup.run(number).toString())
-                .with(Keys.ADAPTER, number == 1 ? "" : setup.run(number - 1).toString())
-                .with(Keys.SINCE, inputs.after());
+                .with(Keys.ADAPTER, inputs.from() == 0 ? "" : setup.run(inputs.from()).toString())
+                .with(Keys.SINCE, inputs.after())
+                .with(Keys.OVERWRITE, history.start() == TuneStart.RESTART);
+        for (Key<String> file : List.of(Keys.TRAIN, Keys.VALIDATION, Keys.TEST)) {
+            config = config.with(file, "");
+        }
         Preflight preflight = Preflight.withoutData(new Preflight.Setup(
                 config,
                 setup.place().machine(),
                 setup.place().device(),
-                TuneSteps.hasBegun(setup.run(number)),
+                resumes && TuneSteps.hasBegun(setup.run(number)),
                 setup.helpers().models(),
                 Checkpoints.REAL));
         preflight.require();
         TuneBudget budget = new TuneBudget(
-                setup.minutes().stream().map(minutes -> SECONDS * minutes).findFirst(),
-                continues
-                        ? last.get().tokensPerSecond()
+                history.seconds(),
+                resumes
+                        ? state.last().orElseThrow().tokensPerSecond()
                         : preflight.tokensPerSecond(setup.helpers().nanoTime()),
                 sizes.parameters);
-        setup.events().plan(plan(facts, number, continues, preflight, budget));
-        if (!continues
+        setup.events().plan(plan(facts, history, preflight, budget));
+        if (!resumes
                 && budget.seconds().orElse(0) > CONFIRM_ABOVE_SECONDS
                 && !setup.events().confirm(budget.seconds().getAsDouble())) {
-            return new Result(End.DECLINED, TuneState.modelOf(setup.output()), Jackson.object(), Optional.empty());
+            return new Result(End.DECLINED, TuneState.modelOf(setup.output()), Jackson.object(), Optional.empty(), "");
         }
         Files.writeString(setup.output().resolve(".gitignore"), "*\n");
-        TuneRound round = continues ? last.get() : state.begin(inputs, budget.tokensPerSecond());
+        TuneRound round = history.begin(budget.tokensPerSecond());
         End end = new TuneSteps(setup, state, round, budget, config, this::passed).run();
-        return result(end, round);
+        return result(end, round, "");
     }
 
     /** Parameter count and context length of the base model. */
@@ -200,9 +226,13 @@ public final class Tune {
         return (setup.helpers().nanoTime().getAsLong() - began) * 1e-9;
     }
 
-    private TunePlan plan(RepositoryFacts facts, int round, boolean continues, Preflight preflight, TuneBudget budget) {
+    private TunePlan plan(RepositoryFacts facts, TuneHistory history, Preflight preflight, TuneBudget budget) {
         Map<TuneStep, Double> seconds = new EnumMap<>(TuneStep.class);
-        double dataset = facts.work().seconds();
+        double dataset = history.reusesDataset()
+                ? 0
+                : history.start() == TuneStart.NEW_COMMITS
+                        ? TuneBudget.START
+                        : facts.work().seconds();
         seconds.put(TuneStep.DATASET, dataset);
         if (budget.seconds().isPresent()) {
             seconds.put(TuneStep.TRAIN, budget.trainingSeconds(passed() + dataset));
@@ -210,11 +240,26 @@ public final class Tune {
         seconds.put(TuneStep.EVALUATE, budget.evaluationSeconds());
         seconds.put(TuneStep.MERGE, budget.mergeSeconds() / 2);
         seconds.put(TuneStep.QUANTIZE, budget.mergeSeconds() / 2);
+        List<String> notes = new ArrayList<>(history.notes());
+        preflight.adaptation().rows().stream()
+                .filter(row -> setup.config().explicit().containsKey(row.key()))
+                .filter(row -> !row.configured().equals(row.effective()))
+                .map(row -> row.key() + ": " + row.configured() + " -> " + row.effective() + " (" + row.why() + ")")
+                .forEach(notes::add);
+        String unused = UNUSED.stream()
+                .filter(setup.config()::isSet)
+                .map(Key::path)
+                .collect(Collectors.joining(", "));
+        if (!unused.isEmpty()) {
+            notes.add("not used, since tune makes its own dataset from the repository, in " + setup.output() + ": "
+                    + unused);
+        }
         return new TunePlan(
                 setup.repository(),
                 facts,
-                round,
-                continues,
+                history.number(),
+                history.start(),
+                notes,
                 setup.base(),
                 budget.parameters(),
                 setup.place().machine().name() + " (" + setup.place().reason() + ")",
@@ -222,27 +267,6 @@ public final class Tune {
                 preflight.plannedBytes(),
                 seconds,
                 setup.output());
-    }
-
-    private TuneRound.Inputs inputs(String head, Optional<TuneRound> last) throws IOException {
-        String hash = hash(setup.model());
-        String settings = Hashes.sha256(setup.config().yaml());
-        if (last.isEmpty()) {
-            return new TuneRound.Inputs(head, setup.base(), hash, settings, "", Long.MIN_VALUE);
-        }
-        TuneRound before = last.get();
-        if (!before.isComplete()) {
-            TuneRound.Inputs begun = before.inputs();
-            return new TuneRound.Inputs(begun.head(), setup.base(), hash, settings, begun.after(), begun.afterTime());
-        }
-        JsonNode data = before.facts(TuneStep.DATASET);
-        return new TuneRound.Inputs(
-                head,
-                setup.base(),
-                hash,
-                settings,
-                data.path("newest_trained").asString(""),
-                data.path("newest_trained_time").asLong());
     }
 
     /** Hash of a file; for a folder the hash of the hashes of its config and weights. */
@@ -264,23 +288,7 @@ public final class Tune {
         return Hashes.sha256(all.toString());
     }
 
-    private void requireSame(TuneRound.Inputs now, TuneRound.Inputs begun) {
-        requireBase(now, begun);
-        if (!now.settings().equals(begun.settings())) {
-            throw new TrainException(setup.output() + ": an unfinished run of tune has other settings; pass the same "
-                    + "again to continue it, or choose another folder with --out");
-        }
-    }
-
-    private void requireBase(TuneRound.Inputs now, TuneRound.Inputs before) {
-        if (!now.modelHash().equals(before.modelHash())) {
-            throw new TrainException(setup.output() + ": tunes " + before.model() + " (SHA-256 "
-                    + before.modelHash().substring(0, 12) + "), not " + now.model() + " ("
-                    + now.modelHash().substring(0, 12) + "); choose another folder with --out");
-        }
-    }
-
-    private Result result(End end, TuneRound round) {
-        return new Result(end, TuneState.modelOf(setup.output()), round.json(), TuneSteps.evaluation(round));
+    private Result result(End end, TuneRound round, String note) {
+        return new Result(end, TuneState.modelOf(setup.output()), round.json(), TuneSteps.evaluation(round), note);
     }
 }

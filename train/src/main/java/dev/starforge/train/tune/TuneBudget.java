@@ -5,8 +5,9 @@ import dev.starforge.train.config.RunConfig;
 import java.util.OptionalDouble;
 
 /**
- * Estimates the time of each step of {@link Tune} on this machine, and the time that is left for training. All
- * estimates follow from the measured training throughput: a forward pass takes a third of a step.
+ * Divides the time among the steps of {@link Tune}. Before training, estimates follow from a short measurement; training then
+ * gets a time limit instead of a number of steps, and the evaluation after it uses the speed that training had. A forward
+ * pass takes a third of a training step.
  *
  * @param seconds for all steps; empty if the settings define the length of training
  * @param tokensPerSecond measured training throughput
@@ -14,35 +15,53 @@ import java.util.OptionalDouble;
  */
 record TuneBudget(OptionalDouble seconds, double tokensPerSecond, long parameters) {
     private static final int EVALUATED = 32_768;
-    private static final int LEAST_EVALUATED = 2_048;
-    private static final double EVALUATION_SHARE = 0.15;
+    private static final int MOST_EVALUATED = 65_536;
+    private static final int LEAST_EVALUATED = 4_096;
+    private static final double EVALUATION_SHARE = 0.2;
+    private static final double FORWARD = 3;
 
-    /** Safety factor: on an undisturbed machine, steps took a tenth longer than measured. */
-    private static final double SAFETY_FACTOR = 0.95;
+    /** Share of the evaluated tokens in the validation at the end of training. */
+    private static final double VALIDATION = 0.25;
 
     private static final double LEAST_TRAINING = 0.4;
     private static final double FOR_SAMPLES = 10;
-    private static final double START = 3;
+
+    /** Time that a step takes whatever its data. */
+    static final double START = 3;
+
     private static final double BYTES_PER_SECOND = 100e6;
     private static final int MOST_EPOCHS = 4;
     private static final int MOST_LATER_EPOCHS = 1;
 
-    /** Number of held-out tokens to evaluate on: a constant, but less on slow machines. */
-    int evaluationTokens() {
-        int tokens = EVALUATED;
-        double room = EVALUATION_SHARE * seconds.orElse(Double.MAX_VALUE);
-        while (tokens > LEAST_EVALUATED && tokens / tokensPerSecond > room) {
-            tokens /= 2;
-        }
-        return tokens;
+    /** Number of held-out tokens of the validation at the end of training. */
+    int validationTokens() {
+        return (int) (VALIDATION * tokens(evaluationSeconds() - FOR_SAMPLES, tokensPerSecond));
     }
 
     /**
-     * Time of one forward pass at the end of training, one of the base model and one of the tuned model, and of the
-     * samples.
+     * Number of held-out tokens to evaluate base and tuned model on: what there is time for.
+     *
+     * @param passed seconds since the start
+     * @param measured training throughput of the run
      */
+    int evaluationTokens(double passed, double measured) {
+        if (seconds.isEmpty()) {
+            return EVALUATED;
+        }
+        double all = seconds.getAsDouble();
+        double left = all - passed - mergeSeconds() - FOR_SAMPLES;
+        return tokens(Math.clamp(left, EVALUATION_SHARE / 2 * all, EVALUATION_SHARE * all), measured);
+    }
+
+    /** Number of tokens that both models evaluate in a time. */
+    private static int tokens(double seconds, double tokensPerSecond) {
+        return (int) Math.clamp(seconds * tokensPerSecond * FORWARD / 2, LEAST_EVALUATED, MOST_EVALUATED);
+    }
+
+    /** Time to evaluate base and tuned model, and of the samples. */
     double evaluationSeconds() {
-        return evaluationTokens() / tokensPerSecond + FOR_SAMPLES;
+        double each = 2 * EVALUATED / FORWARD / tokensPerSecond;
+        return Math.min(each, EVALUATION_SHARE * seconds.orElse(Double.MAX_VALUE)) + FOR_SAMPLES;
     }
 
     /** Time to write the merged model in 16 bits, verify it and quantize it. */
@@ -53,22 +72,28 @@ record TuneBudget(OptionalDouble seconds, double tokensPerSecond, long parameter
     /** Time left for training after {@code passed} seconds, but at least a useful minimum. */
     double trainingSeconds(double passed) {
         double all = seconds.orElse(0);
-        return Math.max(LEAST_TRAINING * all, all - passed - evaluationSeconds() - mergeSeconds());
+        double validation = VALIDATION * (evaluationSeconds() - FOR_SAMPLES) / 2;
+        return Math.max(LEAST_TRAINING * all, all - passed - validation - evaluationSeconds() - mergeSeconds());
     }
 
     static double tokensOfStep(RunConfig config) {
         return (double) config.get(Keys.BATCH) * config.get(Keys.ACCUMULATION) * config.get(Keys.CONTEXT);
     }
 
+    /** Number of tokens that training reads in a time, by the measurement: at least one step. */
+    long trainingTokens(RunConfig config, double time) {
+        return (long) Math.max(tokensOfStep(config), tokensPerSecond * time);
+    }
+
     /**
-     * Number of optimizer steps in the remaining time: at least one, and at most a few epochs.
+     * Maximum number of steps, however much time there is: the epochs or steps of the settings, or else a few epochs.
      *
      * @param later whether the data is only the commits since an earlier round
      */
-    int steps(RunConfig config, double passed, long available, boolean later) {
-        double inTime = SAFETY_FACTOR * tokensPerSecond * trainingSeconds(passed) / tokensOfStep(config);
-        int epochs = later ? MOST_LATER_EPOCHS : MOST_EPOCHS;
-        double useful = Math.ceil(epochs * available / tokensOfStep(config));
-        return (int) Math.max(1, Math.min(inTime, useful));
+    static int mostSteps(RunConfig config, long available, boolean later) {
+        int epochs = config.isSet(Keys.EPOCHS) ? config.get(Keys.EPOCHS) : later ? MOST_LATER_EPOCHS : MOST_EPOCHS;
+        double useful = Math.max(1, Math.ceil(epochs * available / tokensOfStep(config)));
+        int most = config.get(Keys.MAX_STEPS);
+        return (int) Math.min(most > 0 ? most : Integer.MAX_VALUE, useful);
     }
 }

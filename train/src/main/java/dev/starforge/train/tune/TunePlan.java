@@ -2,13 +2,15 @@ package dev.starforge.train.tune;
 
 import dev.starforge.data.dataset.RepositoryFacts;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Map;
 
 /**
  * The plan of a run, as far as it is known before the first step.
  *
  * @param round 1 for the first round; later rounds train on new commits only
- * @param continues whether an earlier call has started the round
+ * @param start how the round starts, given the rounds before
+ * @param notes what is reused, which settings stay in force, and which are not used
  * @param base name of the base model
  * @param device name of the device, and why it was chosen
  * @param tokensPerSecond measured training throughput
@@ -19,7 +21,8 @@ public record TunePlan(
         Path repository,
         RepositoryFacts facts,
         int round,
-        boolean continues,
+        TuneStart start,
+        List<String> notes,
         String base,
         long parameters,
         String device,

@@ -4,6 +4,7 @@ import dev.starforge.text.file.Hashes;
 import dev.starforge.train.TrainException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.stream.Stream;
 import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.node.ObjectNode;
 
@@ -19,24 +20,34 @@ final class TuneRound {
      * @param head newest commit of the dataset
      * @param model name of the base model
      * @param modelHash hash of its files
-     * @param settings hash of the configured settings
-     * @param after newest commit that earlier rounds trained on; empty for the first round
+     * @param from round whose adapter is trained further; 0 for a new adapter
+     * @param after newest commit that earlier rounds trained on; empty if the round trains on all commits
      * @param afterTime time of that commit, in seconds since 1970
+     * @param spentMinutes time that the adapter's earlier rounds had for the same commits
      */
-    record Inputs(String head, String model, String modelHash, String settings, String after, long afterTime) {
+    record Inputs(
+            String head,
+            String model,
+            String modelHash,
+            int from,
+            String after,
+            long afterTime,
+            double spentMinutes) {
         static Inputs read(JsonNode node) {
             return new Inputs(
                     node.path("head").asString(""),
                     node.path("base").asString(""),
                     node.path("base_sha256").asString(""),
-                    node.path("settings_sha256").asString(""),
+                    node.path("from").asInt(node.path("number").asInt(1) - 1),
                     node.path("after").asString(""),
-                    node.path("after_time").asLong(Long.MIN_VALUE));
+                    node.path("after_time").asLong(Long.MIN_VALUE),
+                    node.path("spent_minutes").asDouble(0));
         }
 
         void write(ObjectNode node) {
             node.put("head", head).put("base", model).put("base_sha256", modelHash);
-            node.put("settings_sha256", settings).put("after", after).put("after_time", afterTime);
+            node.put("from", from).put("after", after).put("after_time", afterTime);
+            node.put("spent_minutes", spentMinutes);
         }
     }
 
@@ -56,6 +67,34 @@ final class TuneRound {
 
     Inputs inputs() {
         return Inputs.read(node);
+    }
+
+    TuneRequest request() {
+        return TuneRequest.read(node);
+    }
+
+    /** Records another length than the round was begun with. */
+    void change(TuneRequest request) {
+        request.write(node);
+        save.run();
+    }
+
+    /** Minutes that the round's commits have had: the recorded budget, or the time of the steps. */
+    double usedMinutes() {
+        return request().minutes().orElseGet(() -> Stream.of(TuneStep.values())
+                        .mapToDouble(this::seconds)
+                        .sum()
+                / 60);
+    }
+
+    /** Seconds of the budget that training does not get. */
+    double secondsOfOtherSteps() {
+        return node.path("seconds_of_other_steps").asDouble(0);
+    }
+
+    void secondsOfOtherSteps(double seconds) {
+        node.put("seconds_of_other_steps", seconds);
+        save.run();
     }
 
     boolean isDone(TuneStep step) {

@@ -101,10 +101,11 @@ public final class TuneState {
      *
      * @param tokensPerSecond measured throughput, recorded so that the plan does not change when the round is continued
      */
-    TuneRound begin(TuneRound.Inputs inputs, double tokensPerSecond) {
+    TuneRound begin(TuneRound.Inputs inputs, TuneRequest request, double tokensPerSecond) {
         ObjectNode node = rounds().addObject().put("number", rounds().size());
         node.put("tokens_per_second", tokensPerSecond);
         inputs.write(node);
+        request.write(node);
         save();
         return round(rounds().size() - 1);
     }

@@ -5,11 +5,13 @@ import dev.starforge.data.SampleOrigin;
 import dev.starforge.data.Split;
 import dev.starforge.data.dataset.DatasetBuilder;
 import dev.starforge.data.dataset.config.DatasetConfig;
+import dev.starforge.data.dataset.report.Manifest;
 import dev.starforge.data.dataset.report.TokenizerChoice;
 import dev.starforge.model.gguf.GgufFileType;
 import dev.starforge.model.load.ModelFiles;
 import dev.starforge.model.load.ModelSpec;
 import dev.starforge.model.lora.LoraAdapter;
+import dev.starforge.text.config.Key;
 import dev.starforge.text.json.Jackson;
 import dev.starforge.text.tokenizer.Tokenizer;
 import dev.starforge.train.Durations;
@@ -35,6 +37,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Optional;
 import java.util.function.DoubleSupplier;
+import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.node.ObjectNode;
 
 /** Runs the unfinished steps of a round; see {@link Tune}. */
@@ -43,6 +46,10 @@ final class TuneSteps {
     private static final String MERGED = "merged.gguf";
     private static final long SHARD = 4L << 30;
     private static final double SECONDS_BETWEEN_SAVES = 30;
+    private static final double MINUTE = 60;
+
+    /** Above this share of the time, a plan says so. */
+    private static final double OVER = 1.05;
     private static final int PROMPTS = 3;
     private static final int PROMPT_TOKENS = 40;
 
@@ -107,6 +114,7 @@ final class TuneSteps {
         Path data = setup.data();
         DatasetConfig wanted =
                 new DatasetConfig(setup.repository(), data, round.inputs().head(), "", config.datasetSettings());
+        removeIfOther(wanted);
         new DatasetBuilder(
                         wanted,
                         tokenizer(),
@@ -138,6 +146,20 @@ final class TuneSteps {
         return data.resolve(Dataset.MANIFEST);
     }
 
+    /** Removes a dataset with other settings, since a dataset only grows with the same. Trained models do not need it. */
+    private void removeIfOther(DatasetConfig wanted) {
+        Path manifest = wanted.out().resolve(Dataset.MANIFEST);
+        if (Files.exists(manifest)
+                && !Jackson.JSON
+                        .readTree(manifest)
+                        .path("config")
+                        .equals(Jackson.JSON.readTree(
+                                Manifest.settings(wanted).toString()))) {
+            events.note("the dataset is built again, since it has other settings");
+            Checkpoints.remove(wanted.out());
+        }
+    }
+
     private TokenizerChoice tokenizer() {
         Path file = Files.isDirectory(setup.model()) ? setup.model().resolve("tokenizer.json") : setup.model();
         return new TokenizerChoice.ExistingTokenizer(file, Tokenizers.require(setup.model(), "tune"));
@@ -153,7 +175,7 @@ final class TuneSteps {
         Path run = setup.run(round.number());
         boolean resume = hasBegun(run);
         Optional<RunConfig> wanted =
-                resume ? Optional.of(RunConfig.read(run.resolve(RunFolder.CONFIG))) : planned(facts);
+                resume ? Optional.of(resumed(RunConfig.read(run.resolve(RunFolder.CONFIG)))) : planned(facts);
         if (wanted.isEmpty()) {
             return Optional.empty();
         }
@@ -175,8 +197,10 @@ final class TuneSteps {
                 return Optional.empty();
             }
             facts.put("steps", trained.step());
-            facts.put("summary", trained.step() + " steps; " + run.resolve("report.html"));
+            facts.put("summary", trained.step() + (trained.step() == 1 ? " step; " : " steps; ") + run.resolve("report.html"));
         }
+        JsonNode summary = Jackson.JSON.readTree(run.resolve("summary.json"));
+        facts.put("tokens_per_second", summary.path("tokens_per_second").asDouble(budget.tokensPerSecond()));
         return Optional.of(Checkpoints.resolve(run).resolve(ADAPTER));
     }
 
@@ -184,6 +208,16 @@ final class TuneSteps {
         try (TuneEvents.Watch _ = events.stoppable(trained::stop)) {
             return trained.run();
         }
+    }
+
+    /** The settings of a run that continues, with the time limit of this call. */
+    private RunConfig resumed(RunConfig begun) {
+        if (budget.seconds().isEmpty()) {
+            return begun;
+        }
+        double limit = Math.max(1, budget.seconds().getAsDouble() - round.secondsOfOtherSteps()) / MINUTE;
+        boolean same = Math.abs(limit - begun.get(Keys.MAX_MINUTES)) * MINUTE < 1;
+        return same ? begun : begun.with(Keys.MAX_MINUTES, limit);
     }
 
     /** Settings of the training, computed from the dataset; empty if there is no training data or the user declines. */
@@ -203,9 +237,11 @@ final class TuneSteps {
                 return Optional.empty();
             }
             double ofStep = TuneBudget.tokensOfStep(config);
-            RunConfig wanted = config.with(Keys.SAVE_STEPS, (int)
-                            Math.max(1, SECONDS_BETWEEN_SAVES * budget.tokensPerSecond() / ofStep))
-                    .with(Keys.EVALUATION_TOKENS, budget.evaluationTokens());
+            RunConfig wanted = unlessSet(
+                    unlessSet(config, Keys.SAVE_STEPS, (int)
+                            Math.max(1, SECONDS_BETWEEN_SAVES * budget.tokensPerSecond() / ofStep)),
+                    Keys.EVALUATION_TOKENS,
+                    budget.validationTokens());
             if (budget.seconds().isEmpty()) {
                 double seconds = available * (double) config.get(Keys.EPOCHS) / budget.tokensPerSecond();
                 if (seconds > Tune.CONFIRM_ABOVE_SECONDS && !events.confirm(seconds)) {
@@ -214,23 +250,47 @@ final class TuneSteps {
                 }
                 return Optional.of(wanted);
             }
-            int steps = budget.steps(config, passed.getAsDouble(), available, later);
-            long most = (long) Math.min(Integer.MAX_VALUE, steps * ofStep);
-            RecencySampler chosen = RecencySampler.of(dataset, after, most, config.get(Keys.SEED));
-            facts.put("tokens", chosen.tokens()).put("of_tokens", chosen.of());
-            facts.put("commits", chosen.commits()).put("of_commits", chosen.ofCommits());
-            events.note(String.format(
-                    Locale.ROOT,
-                    "%s of %s tokens (%.0f %%), newest first: %d of %d commits; %d steps, about %s",
-                    CountFormat.text(chosen.tokens()),
-                    CountFormat.text(chosen.of()),
-                    100.0 * chosen.tokens() / chosen.of(),
-                    chosen.commits(),
-                    chosen.ofCommits(),
-                    steps,
-                    Durations.text(steps * ofStep / budget.tokensPerSecond())));
-            return Optional.of(wanted.with(Keys.NEWEST_TOKENS, (int) most).with(Keys.MAX_STEPS, steps));
+            return Optional.of(inTime(wanted, facts, dataset, after, available));
         }
+    }
+
+    /** Settings of a training that uses the time left, on as many of the newest documents as it will probably read. */
+    private RunConfig inTime(
+            RunConfig wanted, ObjectNode facts, Dataset dataset, long after, long available) {
+        boolean later = !round.inputs().after().isEmpty();
+        double limit = budget.trainingSeconds(passed.getAsDouble());
+        round.secondsOfOtherSteps(budget.seconds().orElseThrow() - limit);
+        int steps = TuneBudget.mostSteps(wanted, available, later);
+        double all = budget.seconds().orElseThrow() + MINUTE * round.inputs().spentMinutes();
+        double share = budget.seconds().orElseThrow() / all; // earlier rounds have read the newest documents
+        long tokens = (long) (budget.trainingTokens(wanted, limit) / share);
+        RunConfig timed = unlessSet(wanted, Keys.NEWEST_TOKENS, (int) Math.min(Integer.MAX_VALUE, tokens))
+                .with(Keys.MAX_STEPS, steps)
+                .with(Keys.MAX_MINUTES, limit / MINUTE);
+        RecencySampler chosen =
+                RecencySampler.of(dataset, after, timed.get(Keys.NEWEST_TOKENS), timed.get(Keys.SEED));
+        facts.put("tokens", chosen.tokens()).put("of_tokens", chosen.of());
+        facts.put("commits", chosen.commits()).put("of_commits", chosen.ofCommits());
+        events.note(String.format(
+                Locale.ROOT,
+                "%s of %s tokens (%.0f %%), newest first: %d of %d commits; training takes up to %s",
+                CountFormat.text(chosen.tokens()),
+                CountFormat.text(chosen.of()),
+                100.0 * chosen.tokens() / chosen.of(),
+                chosen.commits(),
+                chosen.ofCommits(),
+                Durations.text(Math.min(
+                        limit, steps * TuneBudget.tokensOfStep(timed) / budget.tokensPerSecond()))));
+        double over = passed.getAsDouble() + limit + budget.evaluationSeconds() + budget.mergeSeconds();
+        if (over > OVER * budget.seconds().orElseThrow()) {
+            events.note("training gets its minimum, which is more than the time left; all steps take about "
+                    + Durations.text(over));
+        }
+        return timed;
+    }
+
+    private static <T> RunConfig unlessSet(RunConfig config, Key<T> key, T value) {
+        return config.isSet(key) ? config : config.with(key, value);
     }
 
     /** The time of the newest commit that earlier rounds trained on. */
@@ -261,16 +321,22 @@ final class TuneSteps {
         Tokenizer tokenizer = Tokenizers.require(setup.model(), "evaluation");
         List<HeldOutPrompts> prompts = HeldOutPrompts.of(dataset, split, tokenizer, PROMPTS, config.get(Keys.SEED));
         Path adapter = setup.run(round.number());
-        RunConfig asked = config.with(Keys.EVALUATION_TOKENS, budget.evaluationTokens())
-                .with(Keys.PROMPT_TOKENS, PROMPT_TOKENS)
-                .with(Keys.PROMPTS, prompts.stream().map(HeldOutPrompts::before).toList());
+        double measured =
+                round.facts(TuneStep.TRAIN).path("tokens_per_second").asDouble(budget.tokensPerSecond());
+        RunConfig asked = unlessSet(
+                config, Keys.EVALUATION_TOKENS, budget.evaluationTokens(passed.getAsDouble(), measured));
+        asked = unlessSet(asked, Keys.PROMPT_TOKENS, PROMPT_TOKENS);
+        asked = unlessSet(
+                asked,
+                Keys.PROMPTS,
+                prompts.stream().map(HeldOutPrompts::before).toList());
         Adaptation adapted = Adaptation.forEvaluation(
                 asked,
                 setup.place().machine(),
                 blueprint(),
                 setup.place().device(),
                 LoraAdapter.trainedOn(Checkpoints.resolve(adapter)));
-        ObjectNode measured = new Evaluation(new Evaluation.Setup(
+        ObjectNode report = new Evaluation(new Evaluation.Setup(
                         adapted.config(),
                         setup.model(),
                         Optional.of(adapter),
@@ -285,13 +351,13 @@ final class TuneSteps {
                         setup.helpers().nanoTime(),
                         events::note))
                 .run();
-        for (int i = 0; i < prompts.size(); i++) {
-            if (measured.path("prompts").path(i) instanceof ObjectNode shown) {
+        for (int i = 0; i < prompts.size() && !config.isSet(Keys.PROMPTS); i++) {
+            if (report.path("prompts").path(i) instanceof ObjectNode shown) {
                 shown.put("path", prompts.get(i).path())
                         .put("added", prompts.get(i).added());
             }
         }
-        return measured;
+        return report;
     }
 
     private Optional<ModelSpec> blueprint() {

@@ -194,6 +194,32 @@ final class AdaptationTest {
                 .isEqualTo(new Quantization.Nf4(false));
     }
 
+    /** Eight bits are more than the four that were asked for, so they are quantized again; by default they are not. */
+    @Test
+    void fewerBitsThanTheFileHasAreHonoured() {
+        MachineFacts machine = machine("cpu", 32, 28, DType.F32, DType.BF16);
+        try (Device like = Tiny.cpu(1);
+                ModelFiles files = ModelFiles.open(Path.of("..", "golden", "gguf", "micro-Q8_0.gguf"))) {
+            RunConfig config = RunConfig.defaults().set(List.of("model.context_window=64"));
+            Optional<ModelSpec> blueprint = Optional.of(files.spec());
+            assertThat(Adaptation.of(config, machine, blueprint, like).config().quantization())
+                    .isEqualTo(Quantization.NONE);
+            RunConfig asked = config.set(List.of("quantization.load_in_4bit=true"));
+            Adaptation fewer = Adaptation.of(asked, machine, blueprint, like);
+            assertThat(fewer.config().quantization()).isEqualTo(new Quantization.Nf4(true));
+            assertThat(rowsOf(fewer, "quantization.load_in_4bit"))
+                    .contains("Q8_0, 8.5 bits per weight", "quantized again");
+            RunConfig eight = config.set(List.of("quantization.load_in_8bit=true"));
+            assertThat(Adaptation.of(eight, machine, blueprint, like).config().quantization())
+                    .as("8.5 bits are what eight bits take")
+                    .isEqualTo(Quantization.NONE);
+            RunConfig off = config.set(List.of("quantization.load_in_8bit=false"));
+            assertThat(Adaptation.of(off, machine, blueprint, like).config().quantization())
+                    .as("nothing is asked for")
+                    .isEqualTo(Quantization.NONE);
+        }
+    }
+
     @Test
     void aBaseThatIsQuantizedInItsFileStaysAsItIs() {
         MachineFacts machine = machine("cpu", 32, 28, DType.F32, DType.BF16);
@@ -211,10 +237,11 @@ final class AdaptationTest {
                     assertThat(rowsOf(adapted, "quantization.load_in_4bit"))
                             .startsWith("true -> false: the base is quantized already (Q4_K")
                             .endsWith("the stored weights are used as they are");
-                    assertThatThrownBy(() -> Adaptation.of(
-                                    config.set(List.of("quantization.load_in_4bit=true")), machine, blueprint, like))
-                            .isInstanceOf(ConfigException.class)
-                            .hasMessageContaining("the base is quantized already (Q4_K");
+                    RunConfig asked = config.set(List.of("quantization.load_in_4bit=true"));
+                    Adaptation same = Adaptation.of(asked, machine, blueprint, like);
+                    assertThat(same.config().quantization()).isEqualTo(Quantization.NONE);
+                    assertThat(rowsOf(same, "quantization.load_in_4bit"))
+                            .startsWith("true -> false: the base is quantized already (Q4_K, 4.5 bits");
                 }
                 long stored = files.tensors().stream()
                         .mapToLong(ModelFiles.TensorInfo::bytes)

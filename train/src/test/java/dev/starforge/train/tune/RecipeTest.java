@@ -22,7 +22,7 @@ final class RecipeTest {
     }
 
     private static RunConfig recipe(RunConfig asked, long parameters, Optional<JsonNode> built) {
-        return Recipe.of(asked, parameters, 1024, false, built);
+        return Recipe.of(asked, parameters, 1024, 1, built);
     }
 
     @Test
