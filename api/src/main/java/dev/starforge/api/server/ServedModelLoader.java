@@ -57,6 +57,7 @@ final class ServedModelLoader {
             Optional<String> template = options.chatTemplate().or(() -> ChatTemplates.source(tuned.model()));
             ModelCard card = new ModelCard(
                     id,
+                    options.base(),
                     files.architecture(),
                     commonType(files),
                     model.info().vocabSize(),
@@ -69,7 +70,8 @@ final class ServedModelLoader {
                             source,
                             ChatTemplates.tokens(tuned.model(), tokenizer),
                             Clock.systemDefaultZone())),
-                    template.map(ToolFormat::of).orElse(ToolFormat.NONE));
+                    template.map(ToolFormat::of).orElse(ToolFormat.NONE),
+                    options.sample());
             Engine engine = new Engine(model, device, precision, options.fallback(), blocks, options.maxBatch());
             return new ServedModel(
                     card, engine, table, files.eosTokenIds(), blocks, options.maxBatch(), weights.usedBytes(), () -> {

@@ -74,6 +74,6 @@ final class WorkerCommand implements Callable<Integer> {
     public Integer call() {
         TunedModel tuned =
                 TunedModel.of(ModelLocator.find(model, ModelFlags.WANTED), Optional.empty(), ModelFlags::base);
-        return new ServerProcess(workerId, options).run(tuned, port, callback.target());
+        return new ServerProcess(workerId, options).run(tuned, port, callback.target(), Optional.empty());
     }
 }

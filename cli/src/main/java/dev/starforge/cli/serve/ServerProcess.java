@@ -53,14 +53,28 @@ public final class ServerProcess {
                 Map.of("worker_id", workerId));
     }
 
-    /** Serves a model until shutdown or failure, and returns the exit code. */
-    public int run(TunedModel tuned, int port, Optional<URI> callback) {
+    /**
+     * Serves a model until shutdown or failure, and returns the exit code.
+     *
+     * @param comparison its base and adapter, if both are to be served
+     */
+    public int run(TunedModel tuned, int port, Optional<URI> callback, Optional<Comparison> comparison) {
         flags.selectDevice();
         callback.ifPresent(this::checkCallback);
         WorkerOptions options = flags.worker(workerId, flags.name(tuned), port);
         try {
-            EngineOptions engine = flags.engine();
-            try (ModelServer server = ModelServer.start(tuned, options, engine, flags::open, log)) {
+            EngineOptions engine = comparison
+                    .map(both -> both.applyTo(flags.engine(), options.model()))
+                    .orElseGet(flags::engine);
+            TunedModel loaded = comparison
+                    .map(both -> new TunedModel(both.base(), Optional.empty(), ""))
+                    .orElse(tuned);
+            try (ModelServer server = ModelServer.start(
+                    loaded,
+                    options,
+                    Comparison.sample(tuned).map(engine::withSample).orElse(engine),
+                    flags::open,
+                    log)) {
                 if (callback.isPresent()) {
                     sendCallback(server, callback.get());
                 }

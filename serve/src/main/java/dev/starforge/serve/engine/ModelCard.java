@@ -13,10 +13,13 @@ import java.util.Optional;
  * @param vocabulary vocabulary size
  * @param context maximum sequence length, prompt and completion
  * @param toolFormat format of tool calls, from the chat template
+ * @param sample a prompt to try the model with; empty if there is none
+ * @param base name of the same weights without adapter, if the model named {@code id} is an adapter; empty if it is not
  * @param device such as {@code cpu} or {@code cuda:0}
  */
 public record ModelCard(
         String id,
+        String base,
         String architecture,
         String quantization,
         int vocabulary,
@@ -25,4 +28,45 @@ public record ModelCard(
         Instant created,
         Tokenizer tokenizer,
         Optional<ChatTemplate> chatTemplate,
-        ToolFormat toolFormat) {}
+        ToolFormat toolFormat,
+        Optional<SamplePrompt> sample) {
+    /** A prompt from the repository that the model was tuned on, and the text after it. */
+    public record SamplePrompt(String prompt, String suffix) {}
+
+    /** A model without adapter. */
+    public ModelCard(
+            String id,
+            String architecture,
+            String quantization,
+            int vocabulary,
+            int context,
+            String device,
+            Instant created,
+            Tokenizer tokenizer,
+            Optional<ChatTemplate> chatTemplate,
+            ToolFormat toolFormat) {
+        this(
+                id,
+                "",
+                architecture,
+                quantization,
+                vocabulary,
+                context,
+                device,
+                created,
+                tokenizer,
+                chatTemplate,
+                toolFormat,
+                Optional.empty());
+    }
+
+    /** The adapter of requests that name no model; empty for none. */
+    public String defaultAdapter() {
+        return base.isEmpty() ? "" : id;
+    }
+
+    /** The name of the weights without adapter. */
+    public String untuned() {
+        return base.isEmpty() ? id : base;
+    }
+}

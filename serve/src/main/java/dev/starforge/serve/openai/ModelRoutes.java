@@ -48,8 +48,20 @@ public final class ModelRoutes {
         InferenceEngine engine = inference.engine();
         ObjectNode body = Jackson.object().put("object", "list");
         ArrayNode data = body.putArray("data");
-        data.add(base(engine.card()));
-        engine.adapters().forEach(adapter -> data.add(adapter(engine.card(), adapter)));
+        ModelCard card = engine.card();
+        List<AdapterCard> adapters = engine.adapters();
+        adapters.stream()
+                .filter(adapter -> adapter.name().equals(card.defaultAdapter()))
+                .forEach(adapter -> data.add(adapter(card, adapter)));
+        data.add(base(card));
+        adapters.stream()
+                .filter(adapter -> !adapter.name().equals(card.defaultAdapter()))
+                .forEach(adapter -> data.add(adapter(card, adapter)));
+        card.sample()
+                .ifPresent(sample -> ((ObjectNode) data.get(0))
+                        .putObject("sample")
+                        .put("prompt", sample.prompt())
+                        .put("suffix", sample.suffix()));
         call.respond(200, body);
     }
 
@@ -65,11 +77,11 @@ public final class ModelRoutes {
     }
 
     private static ObjectNode base(ModelCard card) {
-        return model(card.id(), card.created()).put("max_model_len", card.context());
+        return model(card.untuned(), card.created()).put("max_model_len", card.context());
     }
 
     private static ObjectNode adapter(ModelCard card, AdapterCard adapter) {
-        return model(adapter.name(), adapter.loaded()).put("parent", card.id()).put("max_model_len", card.context());
+        return model(adapter.name(), adapter.loaded()).put("parent", card.untuned()).put("max_model_len", card.context());
     }
 
     private static ObjectNode model(String id, Instant created) {
@@ -86,7 +98,7 @@ public final class ModelRoutes {
         String name = fields.requireString("lora_name", MAX_NAME);
         String path = fields.requireString("lora_path", MAX_PATH);
         fields.check();
-        if (name.equals(engine.card().id())) {
+        if (List.of(engine.card().id(), engine.card().untuned()).contains(name)) {
             throw InvalidRequestException.of("lora_name", "a name other than the model's");
         }
         Path folder = below(path);
@@ -99,6 +111,9 @@ public final class ModelRoutes {
         RequestFields fields = call.fields();
         String name = fields.requireString("lora_name", MAX_NAME);
         fields.check();
+        if (name.equals(engine.card().defaultAdapter())) {
+            throw InvalidRequestException.of("lora_name", "a name other than the model's");
+        }
         runOnEngine(() -> engine.unloadAdapter(name));
         call.respond(200, Jackson.object().put("lora_name", name).put("status", "unloaded"));
     }

@@ -5,7 +5,9 @@ import dev.starforge.serve.api.RequestFields;
 import dev.starforge.serve.engine.AdapterCard;
 import dev.starforge.serve.engine.GenerationRequest;
 import dev.starforge.serve.engine.InferenceEngine;
+import dev.starforge.serve.engine.OutputLimit;
 import dev.starforge.serve.engine.StopConditions;
+import dev.starforge.serve.generation.RepetitionLimit;
 import dev.starforge.serve.generation.SamplingFields;
 import dev.starforge.serve.http.HttpException;
 import dev.starforge.text.tokenizer.HealedPrompt;
@@ -13,6 +15,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
 import java.util.function.LongSupplier;
+import java.util.function.Supplier;
 
 /** Request fields that completions and chat completions share. Unsupported fields that would change the output are rejected. */
 final class OpenAiFields {
@@ -21,10 +24,11 @@ final class OpenAiFields {
     private final RequestFields fields;
     private final InferenceEngine engine;
     private final SamplingParams sampling;
-    private final List<String> stops;
+    private final String model;
     private final int choices;
     private final boolean ignoreEos;
-    private final String model;
+    private List<String> stops;
+    private Supplier<OutputLimit> limit = () -> OutputLimit.NONE;
 
     OpenAiFields(RequestFields fields, InferenceEngine engine, LongSupplier seeds) {
         this.fields = fields;
@@ -46,6 +50,18 @@ final class OpenAiFields {
         }
     }
 
+    /**
+     * Reads whether a completion ends when it goes in circles or begins to repeat the suffix.
+     *
+     * @param suffix empty if there is none
+     */
+    void stopRepetition(boolean defaultValue, String suffix) {
+        if (fields.flag("stop_repetition", defaultValue)) {
+            stops = SamplingFields.withSuffix(stops, suffix);
+            limit = RepetitionLimit::new;
+        }
+    }
+
     int choices() {
         return choices;
     }
@@ -58,13 +74,16 @@ final class OpenAiFields {
         return fields.section("stream_options").flag("include_usage", false);
     }
 
-    /** The adapter that {@code model} names; empty for the base model. */
+    /** The adapter that {@code model} names; empty for the model without adapter. */
     String adapter() {
         return adapter(engine, model);
     }
 
     static String adapter(InferenceEngine engine, String model) {
-        if (model.isEmpty() || model.equals(engine.card().id())) {
+        if (model.isEmpty()) {
+            return engine.card().defaultAdapter();
+        }
+        if (model.equals(engine.card().untuned())) {
             return "";
         }
         if (engine.adapters().stream().map(AdapterCard::name).noneMatch(model::equals)) {
@@ -90,7 +109,7 @@ final class OpenAiFields {
     List<GenerationRequest> requests(
             List<HealedPrompt> prompts, int maxTokens, Set<Integer> stopTokens, int logprobs, String tenant) {
         String adapter = adapter();
-        StopConditions stop = new StopConditions(maxTokens, stopTokens, ignoreEos).withStrings(stops);
+        StopConditions stop = new StopConditions(maxTokens, stopTokens, ignoreEos, stops, limit);
         List<GenerationRequest> requests = new ArrayList<>();
         for (HealedPrompt prompt : prompts) {
             for (int i = 0; i < choices; i++) {

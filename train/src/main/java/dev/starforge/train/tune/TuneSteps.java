@@ -18,6 +18,7 @@ import dev.starforge.train.checkpoint.Checkpoints;
 import dev.starforge.train.checkpoint.RunFolder;
 import dev.starforge.train.config.Keys;
 import dev.starforge.train.config.RunConfig;
+import dev.starforge.train.corpus.HeldOutLine;
 import dev.starforge.train.corpus.RecencySampler;
 import dev.starforge.train.eval.Evaluation;
 import dev.starforge.train.merge.Merge;
@@ -254,11 +255,11 @@ final class TuneSteps {
 
     private ObjectNode evaluate(Dataset dataset, Split split) {
         Tokenizer tokenizer = Tokenizers.require(setup.model(), "evaluation");
-        List<HeldOutPrompts> prompts = HeldOutPrompts.of(dataset, split, tokenizer, PROMPTS, config.get(Keys.SEED));
+        List<HeldOutLine> prompts = HeldOutLine.first(dataset.documents(split), tokenizer, PROMPTS);
         Path adapter = setup.run(round.number());
         RunConfig asked = config.with(Keys.EVALUATION_TOKENS, budget.evaluationTokens())
                 .with(Keys.PROMPT_TOKENS, PROMPT_TOKENS)
-                .with(Keys.PROMPTS, prompts.stream().map(HeldOutPrompts::before).toList());
+                .with(Keys.PROMPTS, prompts.stream().map(HeldOutLine::before).toList());
         Adaptation adapted = Adaptation.forEvaluation(
                 asked,
                 setup.place().machine(),
@@ -283,7 +284,8 @@ final class TuneSteps {
         for (int i = 0; i < prompts.size(); i++) {
             if (measured.path("prompts").path(i) instanceof ObjectNode shown) {
                 shown.put("path", prompts.get(i).path())
-                        .put("added", prompts.get(i).added());
+                        .put("added", prompts.get(i).added())
+                        .put("after", prompts.get(i).after());
             }
         }
         return measured;
