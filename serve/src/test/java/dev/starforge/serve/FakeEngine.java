@@ -69,10 +69,21 @@ public final class FakeEngine implements InferenceEngine, AutoCloseable {
     }
 
     FakeEngine(String name, boolean chats, ToolFormat tools) {
+        this(name, "", Optional.empty(), chats, tools);
+    }
+
+    /** A tuned model, whose adapter is to be loaded under its name, and its base. */
+    static FakeEngine tuned(String name, String base, ModelCard.SamplePrompt sample) {
+        return new FakeEngine(name, base, Optional.of(sample), false, ToolFormat.NONE);
+    }
+
+    private FakeEngine(
+            String name, String base, Optional<ModelCard.SamplePrompt> sample, boolean chats, ToolFormat tools) {
         Optional<ChatTemplate> template =
                 chats ? Optional.of(ChatTemplate.parse(Path.of("template"), TEMPLATE, Map.of())) : Optional.empty();
         card = new ModelCard(
                 name,
+                base,
                 "starcoder2",
                 "Q4_K",
                 TOKENIZER.size(),
@@ -81,7 +92,8 @@ public final class FakeEngine implements InferenceEngine, AutoCloseable {
                 Instant.ofEpochSecond(1_700_000_000),
                 TOKENIZER,
                 template,
-                tools);
+                tools,
+                sample);
         thread = Thread.ofPlatform().name("fake engine").daemon().start(this::run);
     }
 

@@ -49,10 +49,9 @@ public record Comparison(Path base, String baseName, Path adapter) {
     /** A prompt from the repository that a model was tuned on. */
     static Optional<SamplePrompt> sample(TunedModel tuned) {
         return TuneState.originOf(tuned.model())
-                .flatMap(TuneState.Origin::evaluation)
-                .map(measured -> measured.path("prompts").path(0))
+                .map(origin -> origin.evaluation().path("prompts").path(0))
                 .filter(prompt -> prompt.has("prompt") && prompt.has("after"))
-                .map(prompt -> new SamplePrompt(text(prompt, "prompt"), "\n" + text(prompt, "after").stripLeading()));
+                .map(prompt -> new SamplePrompt(text(prompt, "prompt"), text(prompt, "after")));
     }
 
     private static String text(JsonNode node, String field) {
@@ -61,7 +60,12 @@ public record Comparison(Path base, String baseName, Path adapter) {
 
     /** The engine's options with the adapter, under the name of the model. */
     EngineOptions applyTo(EngineOptions engine, String name) {
-        return engine.withDefaultAdapter(name, adapter, baseName.equals(name) ? baseName + "-base" : baseName);
+        return engine.withDefaultAdapter(name, adapter, name(name));
+    }
+
+    /** The name of the base beside a model. */
+    String name(String tuned) {
+        return baseName.equals(tuned) ? baseName + "-base" : baseName;
     }
 
     private static long bytes(Path model) {

@@ -20,6 +20,7 @@ import java.io.IOException;
 import java.io.PrintWriter;
 import java.net.URI;
 import java.time.Clock;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 
@@ -78,7 +79,7 @@ public final class ServerProcess {
                 if (callback.isPresent()) {
                     sendCallback(server, callback.get());
                 }
-                printHint(server.uri(), options);
+                printHint(server, options, comparison);
                 return await(server);
             }
         } catch (InvalidOptionException invalid) {
@@ -124,7 +125,8 @@ public final class ServerProcess {
     }
 
     /** Prints how to use the server. */
-    private void printHint(URI uri, WorkerOptions options) {
+    private void printHint(ModelServer server, WorkerOptions options, Optional<Comparison> comparison) {
+        URI uri = server.uri();
         PrintWriter out = flags.commandLine().getOut();
         out.println("serving " + options.model() + " at " + uri);
         String local = uri.toString().replace("//0.0.0.0:", "//127.0.0.1:").replace("//[0:0:0:0:0:0:0:0]:", "//[::1]:");
@@ -132,8 +134,15 @@ public final class ServerProcess {
                 + (options.keys().isEmpty() ? "" : "-H 'Authorization: Bearer KEY' ")
                 + "-d '{\"model\": \"" + options.model() + "\", \"prompt\": \"def hello():\", \"max_tokens\": 32}'");
         out.println("  browser: " + local);
-        out.println("  OpenAI clients: base_url " + local + "/v1; llama.vim: endpoint_fim " + local
-                + "/infill; llama.vscode: endpoint " + local);
+        out.println("  OpenAI clients: base_url " + local + "/v1");
+        out.println("  " + EditorSettings.hint(server.supportsInfill(), local));
+        comparison.ifPresent(both -> out.printf(
+                Locale.ROOT,
+                "  compare %s with %s: one copy of the weights and an adapter, %.0f MB with the KV cache; --no-compare serves %1$s"
+                        + " alone%n",
+                options.model(),
+                both.name(options.model()),
+                server.memoryBytes() / 1e6));
         out.flush();
     }
 

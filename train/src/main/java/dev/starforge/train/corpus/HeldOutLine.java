@@ -32,6 +32,7 @@ public record HeldOutLine(String path, String before, String added, String after
 
     private static final Pattern LICENCE = Pattern.compile("(?i)licen[cs]|copyright|spdx|warrant");
     private static final Pattern COMMENT = Pattern.compile("(//|/\\*|\\*|#|--|<!--|%|\"\"\"|''').*", Pattern.DOTALL);
+    private static final Pattern TRAILING_COMMENT = Pattern.compile("//|/\\*|\\s#\\s|\\s--\\s");
     private static final Pattern STATEMENT = Pattern.compile(".*[=(].*[\\w;)\\]}\"']");
 
     /** Returns the first lines of the documents. */
@@ -107,6 +108,7 @@ public record HeldOutLine(String path, String before, String added, String after
         return letters >= LEAST_LETTERS
                 && STATEMENT.matcher(code).matches()
                 && !COMMENT.matcher(code).matches()
+                && !TRAILING_COMMENT.matcher(code).find()
                 && !LICENCE.matcher(code).find()
                 && Stream.of("()", "[]", "{}").allMatch(pair -> count(code, pair.charAt(0)) == count(code, pair.charAt(1)));
     }

@@ -71,9 +71,10 @@ public final class TuneState {
      *
      * @param base name of the base model
      * @param adapter folder of the adapter's checkpoint
-     * @param evaluation metrics and completions of the round, with the prompts from the repository; empty if nothing is held out
+     * @param evaluation metrics and completions of the round, with the prompts from the repository; empty if nothing is
+     *     held out
      */
-    public record Origin(String base, Path adapter, Optional<ObjectNode> evaluation) {}
+    public record Origin(String base, Path adapter, JsonNode evaluation) {}
 
     /** Returns the origin of the model file of a folder's last complete round; empty for any other file. */
     public static Optional<Origin> originOf(Path model) {
@@ -90,7 +91,16 @@ public final class TuneState {
                 .map(round -> new Origin(
                         round.inputs().model(),
                         Checkpoints.resolve(folder.resolve("runs").resolve(String.valueOf(round.number()))),
-                        TuneSteps.evaluation(round)));
+                        evaluation(round)));
+    }
+
+    /** The metrics of a round. They are only shown, so a file that has been edited or removed is no error. */
+    private static JsonNode evaluation(TuneRound round) {
+        try {
+            return TuneSteps.evaluation(round).orElseGet(Jackson::object);
+        } catch (TrainException changed) {
+            return Jackson.object();
+        }
     }
 
     private static boolean isSame(Path one, Path other) {
