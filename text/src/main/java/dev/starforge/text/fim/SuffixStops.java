@@ -14,6 +14,9 @@ public final class SuffixStops {
     private static final int ENOUGH_LETTERS = 6;
     private static final int SHORTEST_REST = 2;
 
+    /** Rests of one character that no middle ends a line with; a bracket may close one that the middle has opened. */
+    private static final List<String> SEPARATORS = List.of(";", ",", ":");
+
     private SuffixStops() {}
 
     /** Returns the strings, at most two of at most 128 characters; none if the suffix is too short to tell. */
@@ -21,7 +24,7 @@ public final class SuffixStops {
         List<String> stops = new ArrayList<>();
         int end = suffix.indexOf('\n');
         String rest = (end < 0 ? suffix : suffix.substring(0, end)).stripTrailing();
-        if (rest.strip().length() >= SHORTEST_REST) {
+        if (rest.strip().length() >= SHORTEST_REST || SEPARATORS.contains(rest.strip())) {
             add(rest + "\n", stops);
         }
         if (end >= 0) {

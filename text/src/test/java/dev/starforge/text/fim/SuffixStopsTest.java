@@ -12,6 +12,11 @@ final class SuffixStopsTest {
         assertThat(SuffixStops.of(");\n\n    return total;\n}\n")).containsExactly(");\n", "\n    return total;\n");
     }
 
+    @Test
+    void aSeparatorAfterTheCursor() {
+        assertThat(SuffixStops.of(";\n}\n")).containsExactly(";\n");
+    }
+
     /** A closing bracket alone is what the middle may contain too; three lines of them are not. */
     @Test
     void shortLinesAreJoined() {
