@@ -91,8 +91,17 @@ final class ModelsTest {
             fixture.post("/v1/completions", "{'model':'nano','prompt':'x'}");
             fixture.post("/execute", "{'job_id':'j','prompt':'x','max_tokens':1}");
             fixture.post("/execute", "{'job_id':'k','prompt':'x','max_tokens':1,'adapter':''}");
-            fixture.post("/infill", "{'input_prefix':'','input_suffix':'','model':'gpt'}");
-            fixture.post("/infill", "{'input_prefix':'','input_suffix':'','model':'nano'}");
+            String infill = "{'input_prefix':'','input_suffix':'','model':'%s'}";
+            assertThat(fixture.post("/infill", infill.formatted("gpt"))
+                            .json()
+                            .get("model")
+                            .stringValue())
+                    .isEqualTo("fd-tuned");
+            assertThat(fixture.post("/infill", infill.formatted("nano"))
+                            .json()
+                            .get("model")
+                            .stringValue())
+                    .isEqualTo("nano");
             assertThat(fixture.engine.requests.stream().map(request -> request.adapter()))
                     .containsExactly("fd-tuned", "fd-tuned", "", "fd-tuned", "", "fd-tuned", "");
             assertThat(fixture.post("/v1/completions", "{'model':'gpt','prompt':'x'}")

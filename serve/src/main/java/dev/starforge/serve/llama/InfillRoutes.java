@@ -115,7 +115,7 @@ public final class InfillRoutes {
         }
         try (ActiveRequest active = inference.start(engine, requests)) {
             call.onDisconnect(active::cancel);
-            InfillResponse response = new InfillResponse(card.id(), window.truncated(), responseFields);
+            InfillResponse response = new InfillResponse(adapter.isEmpty() ? card.untuned() : adapter, window.truncated(), responseFields);
             active.writeTo(
                     stream
                             ? new StreamedInfillWriter(response, call, choices)
