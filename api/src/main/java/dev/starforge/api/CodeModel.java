@@ -10,6 +10,7 @@ import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.Fallback;
 import dev.starforge.text.fim.FillInMiddle;
+import dev.starforge.text.tokenizer.HealedPrompt;
 import dev.starforge.text.tokenizer.Tokenizer;
 import dev.starforge.train.text.Continuation;
 import dev.starforge.train.text.Tokenizers;
@@ -100,11 +101,16 @@ public final class CodeModel implements AutoCloseable {
      */
     public Completion complete(String prompt, GenerationConfig config, TextListener listener) {
         return StarforgeException.guard(
-                () -> generate(tokenizer.encode(prompt, true), new TreeSet<>(files.eosTokenIds()), config, listener));
+                () -> generate(
+                        HealedPrompt.asIs(tokenizer.encode(prompt, true)),
+                        new TreeSet<>(files.eosTokenIds()),
+                        config,
+                        listener));
     }
 
     /**
-     * Generates the text between a prefix and a suffix (fill-in-the-middle), with the model's FIM tokens.
+     * Generates the text between a prefix and a suffix (fill-in-the-middle), with the model's FIM tokens. The
+     * prefix may end anywhere, also inside a word: its end is tokenized together with the middle (token healing).
      *
      * @param prefix text before the cursor
      * @param suffix text after the cursor
@@ -117,12 +123,13 @@ public final class CodeModel implements AutoCloseable {
             FillInMiddle fim = FillInMiddle.of(tokenizer, tuned.model());
             Set<Integer> eosTokenIds = new TreeSet<>(files.eosTokenIds());
             eosTokenIds.addAll(fim.ends());
-            return generate(fim.prompt(prefix, suffix), eosTokenIds, config, listener);
+            return generate(fim.prompt(prefix, suffix, true), eosTokenIds, config, listener);
         });
     }
 
     private Completion generate(
-            int[] prompt, Set<Integer> eosTokenIds, GenerationConfig config, TextListener listener) {
+            HealedPrompt healed, Set<Integer> eosTokenIds, GenerationConfig config, TextListener listener) {
+        int[] prompt = healed.ids();
         if (prompt.length == 0) {
             throw new StarforgeException("the prompt is empty, and the tokenizer of this model adds no BOS token");
         }
@@ -132,10 +139,10 @@ public final class CodeModel implements AutoCloseable {
                     + " new tokens exceed the model's context of " + context());
         }
         CompletionBuilder completion =
-                new CompletionBuilder(new Continuation(tokenizer, prompt, config.stopStrings()), eosTokenIds, listener);
+                new CompletionBuilder(new Continuation(tokenizer, healed, config.stopStrings()), eosTokenIds, listener);
         Sampler sampler = new Sampler(config.sampling(), model.info().vocabSize(), prompt);
         try (Generator generator = new Generator(model, device, PRECISION, Fallback.QUIET, (int) room)) {
-            generator.generate(prompt, sampler, config.maxTokens(), completion::accept);
+            generator.generate(prompt, healed::allowed, sampler, config.maxTokens(), completion::accept);
         }
         return completion.build(prompt.length);
     }

@@ -73,10 +73,26 @@ public final class FakeEngine implements InferenceEngine, AutoCloseable {
     }
 
     FakeEngine(String name, boolean chats, ToolFormat tools, List<String> aliases) {
+        this(name, "", Optional.empty(), chats, tools, aliases);
+    }
+
+    /** A tuned model, whose adapter is to be loaded under its name, and its base. */
+    static FakeEngine tuned(String name, String base, ModelCard.SamplePrompt sample) {
+        return new FakeEngine(name, base, Optional.of(sample), false, ToolFormat.NONE, List.of());
+    }
+
+    private FakeEngine(
+            String name,
+            String base,
+            Optional<ModelCard.SamplePrompt> sample,
+            boolean chats,
+            ToolFormat tools,
+            List<String> aliases) {
         Optional<ChatTemplate> template =
                 chats ? Optional.of(ChatTemplate.parse(Path.of("template"), TEMPLATE, Map.of())) : Optional.empty();
         card = new ModelCard(
                 name,
+                base,
                 "starcoder2",
                 "Q4_K",
                 TOKENIZER.size(),
@@ -86,7 +102,8 @@ public final class FakeEngine implements InferenceEngine, AutoCloseable {
                 TOKENIZER,
                 template,
                 tools,
-                aliases);
+                aliases,
+                sample);
         thread = Thread.ofPlatform().name("fake engine").daemon().start(this::run);
     }
 

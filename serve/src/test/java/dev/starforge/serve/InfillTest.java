@@ -44,7 +44,7 @@ final class InfillTest {
 
     @Test
     void llamaVimGetsASuggestion() throws Exception {
-        fixture.engine.reply("math.pi * r ** 2\n");
+        fixture.engine.reply(" math.pi * r ** 2\n"); // with the space that is generated again
         String reply = send("llama-vim", "fim");
         // it looks for just this before it decodes anything
         assertThat(reply).matches("(?s)^\\s*\\{.*\"content\"\\s*:\".*");
@@ -60,8 +60,8 @@ final class InfillTest {
         assertThat(prompt())
                 .startsWith("<file_sep>constants.py\nimport math\n\n# constants of geometry\n")
                 .endsWith("    return radians / TAU\n<file_sep>file\n"
-                        + "<fim_prefix>import math\n\ndef area(r):\n    \"\"\"Area of a circle.\"\"\"\n    return "
-                        + "<fim_suffix>\n\nprint(area(2))\n<fim_middle>");
+                        + "<fim_prefix><fim_suffix>\n\nprint(area(2))\n<fim_middle>"
+                        + "import math\n\ndef area(r):\n    \"\"\"Area of a circle.\"\"\"\n    return");
         GenerationRequest request = fixture.engine.requests.getFirst();
         assertThat(request.maxTokens()).isEqualTo(128);
         assertThat(request.sampling().topK()).isEqualTo(40);
@@ -104,7 +104,7 @@ final class InfillTest {
 
     @Test
     void llamaVscodeGetsThreeSuggestions() throws Exception {
-        fixture.engine.reply("math.pi * r ** 2\n");
+        fixture.engine.reply(" math.pi * r ** 2\n"); // with the space that is generated again
         JsonNode answers = Jackson.JSON.readTree(send("llama-vscode", "fim"));
         assertThat(answers.isArray()).isTrue();
         assertThat(answers).hasSize(3);
@@ -139,6 +139,44 @@ final class InfillTest {
         assertThat(answer.get("tokens_predicted").intValue()).isLessThan(200);
     }
 
+    /** Editors cut inside words. The answer is only what follows the cursor, and its first tokens spell what precedes it. */
+    @Test
+    void healsThePrefixUnlessAskedNotTo() throws Exception {
+        String body = "{'input_prefix':'def f():\\n    retu','input_suffix':'\\n\\nf()\\n','n_predict':9%s}";
+        fixture.engine.reply(" return 1");
+        assertThat(fixture.post("/infill", body.formatted("")).json().get("content").stringValue()).isEqualTo("rn 1");
+        GenerationRequest healed = fixture.engine.requests.getFirst();
+        assertThat(prompt()).isEqualTo("<fim_prefix><fim_suffix>\n\nf()\n<fim_middle>def f():\n   ");
+        assertThat(healed.healedPrompt().characters()).isEqualTo(" retu".length());
+        assertThat(healed.healedPrompt().allowed()).isPresent();
+        fixture.post("/infill", body.formatted(",'token_healing':false"));
+        assertThat(FakeEngine.TOKENIZER.decode(fixture.engine.requests.getLast().prompt(), false))
+                .isEqualTo("<fim_prefix>def f():\n    retu<fim_suffix>\n\nf()\n<fim_middle>");
+        assertThat(fixture.engine.requests.getLast().healedPrompt().allowed()).isEmpty();
+    }
+
+    @Test
+    void endsWhereItBeginsToRepeatTheSuffix() throws Exception {
+        fixture.engine.reply("\n    x = 1\n    return total\n\ndef g():\n");
+        String body = "{'input_prefix':'def f():\\n','input_suffix':'\\n    return total\\n','n_predict':50%s}";
+        JsonNode answer = fixture.post("/infill", body.formatted("")).json();
+        assertThat(answer.get("content").stringValue()).isEqualTo("    x = 1");
+        assertThat(answer.get("stop_type").stringValue()).isEqualTo("word");
+        answer = fixture.post("/infill", body.formatted(",'stop_repetition':false")).json();
+        assertThat(answer.get("content").stringValue()).endsWith("def g():\n");
+    }
+
+    @Test
+    void endsWhenItGoesInCircles() throws Exception {
+        fixture.engine.reply("x = 1\n" + "total += value\n".repeat(20));
+        String body = "{'input_prefix':'','input_suffix':'','n_predict':500%s}";
+        JsonNode answer = fixture.post("/infill", body.formatted("")).json();
+        assertThat(answer.get("content").stringValue().length()).isBetween(45, 80);
+        assertThat(answer.get("stop_type").stringValue()).isEqualTo("limit");
+        answer = fixture.post("/infill", body.formatted(",'stop_repetition':false")).json();
+        assertThat(answer.get("content").stringValue()).hasSize(6 + 20 * 15);
+    }
+
     @Test
     void endsAtAStopString() throws Exception {
         JsonNode answer = fixture.post(
@@ -152,7 +190,7 @@ final class InfillTest {
     @Test
     void streams() throws Exception {
         List<JsonNode> events = fixture.json(
-                fixture.events("/infill", "{'input_prefix':'a','input_suffix':'b','n_predict':50,'stream':true}"));
+                fixture.events("/infill", "{'input_prefix':'','input_suffix':'b','n_predict':50,'stream':true}"));
         String text =
                 events.stream().map(event -> event.get("content").stringValue()).collect(Collectors.joining());
         assertThat(text).isEqualTo("Hello, world! This is a reply.");
@@ -166,6 +204,7 @@ final class InfillTest {
         JsonNode answer = fixture.post(
                         "/infill",
                         "{'input_prefix':'" + many + "LAST','input_suffix':'FIRST " + many + "','n_predict':10,"
+                                + "'token_healing':false,"
                                 + "'input_extra':[{'text':'" + many + "'},{'filename':'f','text':'NEAREST'}]}")
                 .json();
         assertThat(answer.get("truncated").booleanValue()).isTrue();

@@ -2,6 +2,7 @@ package dev.starforge.serve;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.starforge.serve.engine.ModelCard.SamplePrompt;
 import dev.starforge.serve.engine.ToolFormat;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -68,6 +69,51 @@ final class ModelsTest {
             assertThat(fixture.post("/v1/unload_lora_adapter", "{'lora_name':'sql'}")
                             .status())
                     .isEqualTo(404);
+        }
+    }
+
+    /** Both can be compared; the tuned model is the default, whatever name an editor sends. */
+    @Test
+    void aTunedModelAndItsBase() throws Exception {
+        FakeEngine engine = FakeEngine.tuned("fd-tuned", "nano", new SamplePrompt("let x", ";\n"));
+        try (Fixture fixture = new Fixture(engine, options -> options)) {
+            Files.createFile(folder.resolve("adapter_config.json"));
+            engine.loadAdapter("fd-tuned", folder);
+            JsonNode models = fixture.get("/v1/models").json();
+            assertThat(models.at("/data").valueStream().map(each -> each.get("id").stringValue()))
+                    .containsExactly("fd-tuned", "nano");
+            assertThat(models.at("/data/0/parent").stringValue()).isEqualTo("nano");
+            assertThat(models.at("/data/0/sample/prompt").stringValue()).isEqualTo("let x");
+            assertThat(models.at("/data/1/sample").isMissingNode()).isTrue();
+            assertThat(fixture.get("/v1/models/nano").json().get("id").stringValue())
+                    .isEqualTo("nano");
+            assertThat(fixture.get("/v1/models/fd-tuned").json().get("parent").stringValue())
+                    .isEqualTo("nano");
+
+            fixture.post("/v1/completions", "{'prompt':'x'}");
+            fixture.post("/v1/completions", "{'model':'fd-tuned','prompt':'x'}");
+            fixture.post("/v1/completions", "{'model':'nano','prompt':'x'}");
+            fixture.post("/execute", "{'job_id':'j','prompt':'x','max_tokens':1}");
+            fixture.post("/execute", "{'job_id':'k','prompt':'x','max_tokens':1,'adapter':''}");
+            String infill = "{'input_prefix':'','input_suffix':'','model':'%s'}";
+            assertThat(fixture.post("/infill", infill.formatted("gpt"))
+                            .json()
+                            .get("model")
+                            .stringValue())
+                    .isEqualTo("fd-tuned");
+            assertThat(fixture.post("/infill", infill.formatted("nano"))
+                            .json()
+                            .get("model")
+                            .stringValue())
+                    .isEqualTo("nano");
+            assertThat(fixture.engine.requests.stream().map(request -> request.adapter()))
+                    .containsExactly("fd-tuned", "fd-tuned", "", "fd-tuned", "", "fd-tuned", "");
+            assertThat(fixture.post("/v1/completions", "{'model':'gpt','prompt':'x'}")
+                            .status())
+                    .isEqualTo(404);
+            assertThat(fixture.post("/v1/unload_lora_adapter", "{'lora_name':'fd-tuned'}")
+                            .status())
+                    .isEqualTo(400);
         }
     }
 

@@ -109,7 +109,6 @@ final class OpenAiTest {
                 "prompt|{'prompt':{'a':1}}",
                 "prompt|{'prompt':['a',1]}",
                 "prompt|{'prompt':['a','b'],'suffix':'c'}",
-                "token_healing|{'prompt':'a','suffix':'b','token_healing':true}",
                 "token_healing|{'prompt':'a','token_healing':'yes'}",
                 "max_tokens|{'prompt':'x','max_tokens':-1}",
                 "max_tokens|{'prompt':'x','max_tokens':5000}",
@@ -233,7 +232,7 @@ final class OpenAiTest {
 
     @Test
     void aSuffixFillsIn() throws Exception {
-        completion("'prompt':'def f(','suffix':'):','max_tokens':5");
+        completion("'prompt':'def f(','suffix':'):','max_tokens':5,'token_healing':false");
         var request = fixture.engine.requests.getFirst();
         int[] prompt = request.prompt();
         assertThat(prompt[0]).isEqualTo(FakeEngine.TOKENIZER.id("<fim_prefix>").orElseThrow());
@@ -241,6 +240,23 @@ final class OpenAiTest {
                 .isEqualTo(FakeEngine.TOKENIZER.id("<fim_middle>").orElseThrow());
         assertThat(request.stop().tokens())
                 .contains(FakeEngine.TOKENIZER.id("<fim_suffix>").orElseThrow());
+        completion("'prompt':'import os\\ndef fi','suffix':'):','max_tokens':5");
+        assertThat(FakeEngine.TOKENIZER.decode(fixture.engine.requests.getLast().prompt(), false))
+                .startsWith("<fim_prefix><fim_suffix>):<fim_middle>import os\n");
+        assertThat(fixture.engine.requests.getLast().healedPrompt().allowed()).isPresent();
+    }
+
+    @Test
+    void endsInALoopOnlyIfAsked() throws Exception {
+        fixture.engine.reply("total += value\n".repeat(20));
+        String all = completion("'prompt':'x','max_tokens':500")
+                .at("/choices/0/text")
+                .stringValue();
+        assertThat(all).hasSize(20 * 15);
+        String some = completion("'prompt':'x','max_tokens':500,'stop_repetition':true")
+                .at("/choices/0/text")
+                .stringValue();
+        assertThat(some.length()).isBetween(45, 80);
     }
 
     @Test

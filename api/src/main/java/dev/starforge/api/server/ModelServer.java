@@ -8,6 +8,7 @@ import dev.starforge.serve.log.EventLog;
 import dev.starforge.serve.scheduler.Scheduler;
 import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.device.MemoryException;
+import dev.starforge.text.fim.FimMarkers;
 import dev.starforge.train.tune.TunedModel;
 import java.io.IOException;
 import java.net.URI;
@@ -94,6 +95,16 @@ public final class ModelServer implements AutoCloseable {
     public static String nameOf(Path model) {
         String file = model.toAbsolutePath().normalize().getFileName().toString();
         return file.replaceAll("\\.gguf$", "");
+    }
+
+    /** Returns true if the model has fill-in-the-middle tokens, which {@code /infill} and {@code suffix} need. */
+    public boolean supportsInfill() {
+        return FimMarkers.of(scheduler.card().tokenizer()).isPresent();
+    }
+
+    /** Bytes of device memory in use. */
+    public long memoryBytes() {
+        return scheduler.status().memoryBytes();
     }
 
     /** The address of the server. */

@@ -58,6 +58,7 @@ final class ServedModelLoader {
                     options.chatTemplate().or(() -> ChatTemplates.find(tuned.model()));
             ModelCard card = new ModelCard(
                     names.id(),
+                    options.base(),
                     files.architecture(),
                     commonType(files),
                     model.info().vocabSize(),
@@ -67,7 +68,8 @@ final class ServedModelLoader {
                     tokenizer,
                     template.map(source -> source.parse(tuned.model(), tokenizer, Clock.systemDefaultZone())),
                     template.map(source -> ToolFormat.of(source.text())).orElse(ToolFormat.NONE),
-                    names.aliases());
+                    names.aliases(),
+                    options.sample());
             Engine engine = new Engine(model, device, precision, options.fallback(), blocks, options.maxBatch());
             return new ServedModel(
                     card, engine, table, files.eosTokenIds(), blocks, options.maxBatch(), weights.usedBytes(), () -> {

@@ -12,6 +12,8 @@ import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.Fallback;
 import dev.starforge.text.fim.FillInMiddle;
+import dev.starforge.text.fim.FillInMiddle.Cursor;
+import dev.starforge.text.fim.SuffixStops;
 import dev.starforge.text.json.Jackson;
 import dev.starforge.text.template.ChatTemplate;
 import dev.starforge.text.tokenizer.HealedPrompt;
@@ -92,22 +94,28 @@ public final class TextGenerator implements AutoCloseable {
         int most = Math.min(maxTokens, context / 2);
         int room = context - most;
         Set<Integer> stopIds = new TreeSet<>(files.eosTokenIds());
-        boolean chat = chats() && !text.contains(CURSOR);
-        boolean gap = text.contains(CURSOR);
-        int[] asked = gap
-                ? middle(text, room, stopIds)
-                : chat ? last(tokenizer.encode(conversation(text), false), room) : tokenizer.encodeLast(text, room);
-        if (asked.length == 0) {
+        int cursor = text.indexOf(CURSOR);
+        boolean chat = chats() && cursor < 0;
+        HealedPrompt healed = cursor >= 0
+                ? middle(text, cursor, room, stopIds)
+                : chat
+                        ? HealedPrompt.asIs(last(tokenizer.encode(conversation(text), false), room))
+                        : left(tokenizer.encodeLast(text, room));
+        int[] prompt = healed.ids();
+        if (prompt.length == 0) {
             throw new ModelException(tuned.model(), "the prompt is empty, and the tokenizer adds no start token");
         }
-        HealedPrompt healed = gap || chat || !tokenHealing ? HealedPrompt.asIs(asked) : tokenizer.heal(asked);
-        int[] prompt = healed.ids();
-        GeneratedText answer = new GeneratedText(
-                GeneratedText.Display.TEXT, out, stopIds, new Continuation(tokenizer, healed, List.of()));
+        List<String> stops = cursor < 0 ? List.of() : SuffixStops.of(text.substring(cursor + CURSOR.length()));
+        Continuation written = new Continuation(tokenizer, healed, stops);
+        GeneratedText answer = new GeneratedText(GeneratedText.Display.TEXT, out, stopIds, written);
         Sampler sampler = new Sampler(sampling, model.info().vocabSize(), prompt);
         try (Generator generator = new Generator(model, device, precision, fallback, prompt.length + most)) {
             generator.generate(
-                    prompt, healed::allowed, sampler, most, id -> answer.test(id) && !stopped.getAsBoolean());
+                    prompt,
+                    healed::allowed,
+                    sampler,
+                    most,
+                    id -> answer.test(id) && !written.isLooping() && !stopped.getAsBoolean());
         }
         answer.finish();
         if (chat) {
@@ -128,13 +136,15 @@ public final class TextGenerator implements AutoCloseable {
     }
 
     /** The fill-in-the-middle prompt: the end of the prefix and the beginning of the suffix. */
-    private int[] middle(String text, int room, Set<Integer> stopIds) {
+    private HealedPrompt middle(String text, int at, int room, Set<Integer> stopIds) {
         FillInMiddle fim = FillInMiddle.of(tokenizer, tuned.model());
         stopIds.addAll(fim.ends());
-        int at = text.indexOf(CURSOR);
-        String before = text.substring(0, at);
-        String after = text.substring(at + CURSOR.length());
-        return fim.window(before, "", after, List.of(), room, room).prompt();
+        Cursor cursor = new Cursor(text.substring(0, at), "", text.substring(at + CURSOR.length()));
+        return fim.window(cursor, List.of(), room, room, tokenHealing).prompt();
+    }
+
+    private HealedPrompt left(int... prompt) {
+        return tokenHealing ? tokenizer.heal(prompt) : HealedPrompt.asIs(prompt);
     }
 
     private static int[] last(int[] ids, int room) {

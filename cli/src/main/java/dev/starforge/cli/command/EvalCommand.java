@@ -53,8 +53,9 @@ import tools.jackson.databind.node.ObjectNode;
         description = {
             "Evaluate a model on held-out code.",
             "",
-            "Measures perplexity, bits per byte, next-line and fill-in-the-middle completion, and whether completions"
-                    + " parse. With --adapter, compares base and tuned model. Each metric has a 95 %% bootstrap interval."
+            "Measures perplexity, bits per byte, completion of lines from their start, from inside a word and from the"
+                    + " end of a word, as editors request it, with and without fill-in-the-middle (fim), and whether"
+                    + " completions parse. With --adapter, compares base and tuned model. Each metric has a 95 %% bootstrap interval."
                     + " Large splits are sampled; see --max-tokens. The base is quantized as it was in training, unless"
                     + " load_in_4bit or load_in_8bit is set.",
             "",
@@ -66,6 +67,8 @@ import tools.jackson.databind.node.ObjectNode;
         })
 final class EvalCommand implements Callable<Integer> {
     private static final int DECIMALS = 4;
+    private static final List<String> TASKS = List.of(
+            "next_line", "fim_line", "fim_block", "mid_word", "fim_mid_word", "word_end", "fim_word_end");
 
     @Spec
     private CommandSpec spec;
@@ -224,7 +227,7 @@ final class EvalCommand implements Callable<Integer> {
         rows.add(result.has("tuned") ? List.of("", "base", "tuned", "difference") : List.of("", "base"));
         row(rows, result, columns, "perplexity", "perplexity");
         row(rows, result, columns, "bits per byte", "bits_per_byte");
-        for (String task : List.of("next_line", "fim_line", "fim_block")) {
+        for (String task : TASKS) {
             for (String figure : List.of("exact_match", "edit_similarity", "identifier_f1")) {
                 row(rows, result, columns, task.replace('_', ' ') + ", " + figure.replace('_', ' '), task, figure);
             }

@@ -222,9 +222,6 @@ final class GenerateCommand implements Callable<Integer> {
         if (maxTokens < 1) {
             throw wrong("--max-tokens: expected at least 1, got " + maxTokens);
         }
-        if (tokenHealing && source.fim != null) {
-            throw wrong("--token-healing and --fim cannot be combined");
-        }
         SamplingParams sampling = sampling();
         name = DefaultModel.of(name, Path.of(""), spec.commandLine().getErr());
         TunedModel tuned = models.find(name);
@@ -236,11 +233,8 @@ final class GenerateCommand implements Callable<Integer> {
                     : showsIds() ? GeneratedText.Display.IDS : GeneratedText.Display.TEXT;
             Set<Integer> stopIds = new TreeSet<>(files.eosTokenIds());
             Optional<Tokenizer> tokenizer = tokenizer(model);
-            int[] given = tokenizer.map(t -> prompt(t, model, stopIds)).orElse(source.ids);
-            HealedPrompt prompt = tokenizer
-                    .filter(_ -> tokenHealing)
-                    .map(t -> t.heal(given))
-                    .orElseGet(() -> HealedPrompt.asIs(given));
+            HealedPrompt prompt =
+                    tokenizer.map(t -> prompt(t, model, stopIds)).orElseGet(() -> HealedPrompt.asIs(source.ids));
             if (ignoreEos) {
                 stopIds.clear();
             }
@@ -331,9 +325,9 @@ final class GenerateCommand implements Callable<Integer> {
     }
 
     /** The prompt as token ids; fill-in-the-middle adds stop ids. */
-    private int[] prompt(Tokenizer tokenizer, Path model, Set<Integer> stopIds) {
+    private HealedPrompt prompt(Tokenizer tokenizer, Path model, Set<Integer> stopIds) {
         if (source.ids != null) {
-            return source.ids;
+            return healed(tokenizer, source.ids);
         }
         if (source.fim != null) {
             if (source.fim.length != 2) {
@@ -341,13 +335,17 @@ final class GenerateCommand implements Callable<Integer> {
             }
             FillInMiddle middle = FillInMiddle.of(tokenizer, model);
             stopIds.addAll(middle.ends());
-            return middle.prompt(source.fim[0], source.fim[1]);
+            return middle.prompt(source.fim[0], source.fim[1], tokenHealing);
         }
         int[] ids = tokenizer.encode(text(), true);
         if (ids.length == 0) {
             throw wrong("the prompt is empty, and the tokenizer adds no start token");
         }
-        return ids;
+        return healed(tokenizer, ids);
+    }
+
+    private HealedPrompt healed(Tokenizer tokenizer, int... ids) {
+        return tokenHealing ? tokenizer.heal(ids) : HealedPrompt.asIs(ids);
     }
 
     private String text() {

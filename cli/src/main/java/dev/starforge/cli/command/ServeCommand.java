@@ -4,6 +4,7 @@ import dev.starforge.cli.model.DefaultModel;
 import dev.starforge.cli.model.ModelLocator;
 import dev.starforge.cli.options.ModelFlags;
 import dev.starforge.cli.options.ServingFlags;
+import dev.starforge.cli.serve.Comparison;
 import dev.starforge.cli.serve.ServerProcess;
 import dev.starforge.train.tune.TunedModel;
 import java.io.PrintWriter;
@@ -48,12 +49,22 @@ final class ServeCommand implements Callable<Integer> {
             description = "Port to listen on; 0 chooses a free port and prints it. Default: 8080.")
     private int port;
 
+    @Option(
+            names = "--compare",
+            negatable = true,
+            defaultValue = "true",
+            fallbackValue = "true",
+            description = "Serve a tuned model as its base with its adapter, so that the web UI can compare the two: one copy"
+                    + " of the weights, and the adapter. Default: yes, unless the base is larger than the tuned model.")
+    private boolean compare;
+
     @Override
     public Integer call() {
         PrintWriter err = options.commandLine().getErr();
         String named = DefaultModel.of(model, Path.of(""), err);
         TunedModel tuned = ModelFlags.describe(
                 TunedModel.of(ModelLocator.find(named, ModelFlags.WANTED), Optional.empty(), ModelFlags::base), err);
-        return new ServerProcess("serve", options, "").run(named, tuned, port, Optional.empty());
+        Optional<Comparison> comparison = compare ? Comparison.of(tuned) : Optional.empty();
+        return new ServerProcess("serve", options, "").run(named, tuned, port, Optional.empty(), comparison);
     }
 }

@@ -25,6 +25,7 @@ import java.io.PrintWriter;
 import java.net.URI;
 import java.time.Clock;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.stream.Stream;
@@ -69,20 +70,32 @@ public final class ServerProcess {
      * Serves a model until shutdown or failure, and returns the exit code.
      *
      * @param given the model as named on the command line
+     * @param comparison its base and adapter, if both are to be served
      */
-    public int run(String given, TunedModel tuned, int port, Optional<URI> callback) {
+    public int run(
+            String given, TunedModel tuned, int port, Optional<URI> callback, Optional<Comparison> comparison) {
         flags.selectDevice();
         callback.ifPresent(this::checkCallback);
         WorkerOptions options =
                 flags.worker(workerId, flags.names(given, tuned), port).withStartSecret(startSecret);
         FatalErrors.install(flags.commandLine().getErr());
         try {
-            EngineOptions engine = flags.engine();
-            try (ModelServer server = ModelServer.start(tuned, options, engine, flags::open, log)) {
+            EngineOptions engine = comparison
+                    .map(both -> both.applyTo(flags.engine(), options.names().id()))
+                    .orElseGet(flags::engine);
+            TunedModel loaded = comparison
+                    .map(both -> new TunedModel(both.base(), Optional.empty(), ""))
+                    .orElse(tuned);
+            try (ModelServer server = ModelServer.start(
+                    loaded,
+                    options,
+                    Comparison.sample(tuned).map(engine::withSample).orElse(engine),
+                    flags::open,
+                    log)) {
                 if (callback.isPresent()) {
                     sendCallback(server, callback.get());
                 }
-                printHint(server.uri(), options);
+                printHint(server, options, comparison);
                 return await(server);
             }
         } catch (InvalidOptionException invalid) {
@@ -132,7 +145,8 @@ public final class ServerProcess {
     }
 
     /** Prints how to use the server. */
-    private void printHint(URI uri, WorkerOptions options) {
+    private void printHint(ModelServer server, WorkerOptions options, Optional<Comparison> comparison) {
+        URI uri = server.uri();
         PrintWriter out = flags.commandLine().getOut();
         out.println("serving " + options.names().id() + " at " + uri);
         String local = uri.toString().replace("//0.0.0.0:", "//127.0.0.1:").replace("//[0:0:0:0:0:0:0:0]:", "//[::1]:");
@@ -140,8 +154,15 @@ public final class ServerProcess {
                 + (options.keys().clients().isEmpty() ? "" : "-H 'Authorization: Bearer KEY' ")
                 + "-d '{\"model\": \"" + options.names().id() + "\", \"prompt\": \"def hello():\", \"max_tokens\": 32}'");
         out.println("  browser: " + local);
-        out.println("  OpenAI clients: base_url " + local + "/v1; llama.vim: endpoint_fim " + local
-                + "/infill; llama.vscode: endpoint " + local);
+        out.println("  OpenAI clients: base_url " + local + "/v1");
+        out.println("  " + EditorSettings.hint(server.supportsInfill(), local));
+        comparison.ifPresent(both -> out.printf(
+                Locale.ROOT,
+                "  compare %s with %s: one copy of the weights and an adapter, %.0f MB with the KV cache; --no-compare serves %1$s"
+                        + " alone%n",
+                options.names().id(),
+                both.name(options.names().id()),
+                server.memoryBytes() / 1e6));
         out.flush();
     }
 

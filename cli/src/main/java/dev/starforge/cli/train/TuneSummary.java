@@ -5,6 +5,7 @@ import dev.starforge.cli.model.DefaultModel;
 import dev.starforge.cli.output.Escaped;
 import dev.starforge.cli.output.Terminal;
 import dev.starforge.cli.output.TextTable;
+import dev.starforge.cli.serve.EditorSettings;
 import dev.starforge.text.fim.FimMarkers;
 import dev.starforge.text.json.Jackson;
 import dev.starforge.text.report.ShellQuoting;
@@ -161,30 +162,8 @@ public final class TuneSummary {
 
     /** Configuration for editors. */
     private static String editors(Path model) {
-        String id = ModelServer.nameOf(model);
-        String template = Tokenizers.find(model)
-                .flatMap(FimMarkers::of)
-                .map(fim -> fim.prefix() + "{{{prefix}}}" + fim.suffix() + "{{{suffix}}}" + fim.middle())
-                .orElse("{{{prefix}}}");
-        return """
-            llama.vim (vimrc):
-                let g:llama_config = { 'endpoint_fim': '%1$s/infill' }
-
-            llama.vscode (settings.json):
-                "llama-vscode.endpoint": "%1$s"
-
-            Continue (config.yaml):
-                models:
-                  - name: %2$s
-                    provider: openai
-                    model: %2$s
-                    apiBase: %1$s/v1
-                    apiKey: none
-                    useLegacyCompletionsEndpoint: true
-                    roles: [autocomplete]
-                    promptTemplates:
-                      autocomplete: "%3$s"
-            """.formatted(URL, id, template);
+        return EditorSettings.blocks(
+                URL, ModelServer.nameOf(model), Tokenizers.find(model).flatMap(FimMarkers::of));
     }
 
     /** README of the tuned model. */

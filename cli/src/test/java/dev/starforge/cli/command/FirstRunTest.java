@@ -96,7 +96,7 @@ final class FirstRunTest {
         ByteArrayOutputStream said = new ByteArrayOutputStream();
         System.setErr(new PrintStream(said));
         try {
-            assertThat(run("eval", "--help").out()).contains("95 % bootstrap interval");
+            assertThat(run("eval", "--help").out()).contains("a 95 % bootstrap");
         } finally {
             System.setErr(before);
         }

@@ -498,9 +498,12 @@ final class GenerateCommandTest {
     }
 
     @Test
-    void tokenHealingAndFillInTheMiddleExcludeEachOther() {
-        Outcome outcome = generate(MODEL, "--token-healing", "--fim", "a", "b");
-        assertThat(outcome.code()).isEqualTo(2);
-        assertThat(outcome.err()).contains("--token-healing and --fim cannot be combined");
+    void tokenHealingWithFillInTheMiddle() {
+        String[] options = {"--fim", "int largest = 1;\nreturn lar", ";\n", "--max-tokens", "6", "--json"};
+        Outcome plain = generate(MODEL, options);
+        Outcome healed = generate(MODEL, with(options, "--token-healing"));
+        assertThat(healed.code()).as(healed.err()).isZero();
+        assertThat(healed.json().path("prompt_ids").size())
+                .isLessThan(plain.json().path("prompt_ids").size());
     }
 }

@@ -53,7 +53,7 @@ final class RunCommandTest {
         assertThat(plain.code()).as(plain.err()).isZero();
         assertThat(plain.out()).isEqualTo(generated("--token-healing", "--prompt", "def add(a, b):"));
         Outcome filled = run(false, "return <cursor> + b", "--set", "max_tokens=8");
-        assertThat(filled.out()).isEqualTo(generated("--fim", "return ", " + b"));
+        assertThat(filled.out()).isEqualTo(generated("--token-healing", "--fim", "return ", " + b"));
     }
 
     @Test
@@ -80,7 +80,7 @@ final class RunCommandTest {
                 .contains("expected one of max_tokens")
                 .contains(">>> " + generated("--token-healing", "--prompt", "def add(a, b):"))
                 .contains("/fim: expected text with <cursor>")
-                .contains(">>> " + generated("--fim", "return ", " + b"))
+                .contains(">>> " + generated("--token-healing", "--fim", "return ", " + b"))
                 .contains("... " + generated("--token-healing", "--prompt", "def add(a, b):\n    return a"))
                 .contains("unknown command /nonsense; /help lists commands")
                 .doesNotContain("never read");

@@ -169,6 +169,46 @@ final class DatasetBuilderTest {
         assertThat(lengths).hasSizeGreaterThan(4).allMatch(lines -> lines >= 1 && lines <= 8);
     }
 
+    /** Middles begin at any character or at a line, and end with a line, inside it or with a later one; line breaks belong to suffixes. */
+    @Test
+    void fimGapsAreWhatAnEditorAsksForAtACursor() throws IOException {
+        try (Fixture git = new Fixture(repository())) {
+            Histories.grow(git, 0, 20);
+        }
+        Path out = folder.resolve("out");
+        String[] settings = {
+            "samples.span", "cursor", "samples.fim_documents", "1", "samples.fim_files", "1", "samples.chunks", "true"
+        };
+        Builds.build(repository(), out, settings);
+        int insideWord = 0;
+        int atLine = 0;
+        int toLineEnd = 0;
+        int several = 0;
+        int all = 0;
+        Tokenizer tokenizer = Tokenizer.read(out.resolve("tokenizer.json"));
+        try (Dataset dataset = Dataset.open(out)) {
+            TokenDocuments documents = dataset.documents(Split.TRAIN);
+            for (int d = 0; d < documents.count(); d++) {
+                String text = tokenizer.decode(documents.read(d).ids(), false);
+                Matcher gap = Pattern.compile(
+                                "(?s)<fim_prefix>(.*?)<fim_suffix>(.*?)<fim_middle>(.*?)(?=<file_sep>|<.endoftext.>)")
+                        .matcher(text);
+                while (gap.find()) {
+                    all++;
+                    insideWord += gap.group(1).matches("(?s).*\\w") && gap.group(3).matches("(?s)\\w.*") ? 1 : 0;
+                    atLine += gap.group(1).isEmpty() || gap.group(1).endsWith("\n") ? 1 : 0;
+                    toLineEnd += gap.group(2).isEmpty() || gap.group(2).startsWith("\n") ? 1 : 0;
+                    several += gap.group(3).contains("\n") ? 1 : 0;
+                }
+            }
+        }
+        assertThat(all).isGreaterThan(20);
+        assertThat(insideWord).isBetween(all / 12, all * 3 / 4);
+        assertThat(atLine).isBetween(all / 4, all * 9 / 10);
+        assertThat(toLineEnd).isGreaterThan(all / 2);
+        assertThat(several).isBetween(all / 8, all * 9 / 10);
+    }
+
     @Test
     void documentsOfALargeCommitAreSampled() throws IOException {
         try (Fixture git = new Fixture(repository())) {

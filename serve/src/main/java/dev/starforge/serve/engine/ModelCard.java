@@ -14,11 +14,14 @@ import java.util.Optional;
  * @param vocabulary vocabulary size
  * @param context maximum sequence length, prompt and completion
  * @param toolFormat format of tool calls, from the chat template
+ * @param base name of the same weights without adapter, if the model named {@code id} is an adapter; empty if it is not
  * @param device such as {@code cpu} or {@code cuda:0}
  * @param aliases further names that requests can use for the model
+ * @param sample a prompt to try the model with; empty if there is none
  */
 public record ModelCard(
         String id,
+        String base,
         String architecture,
         String quantization,
         int vocabulary,
@@ -28,12 +31,16 @@ public record ModelCard(
         Tokenizer tokenizer,
         Optional<ChatTemplate> chatTemplate,
         ToolFormat toolFormat,
-        List<String> aliases) {
+        List<String> aliases,
+        Optional<SamplePrompt> sample) {
+    /** A prompt from the repository that the model was tuned on, and the text after it. */
+    public record SamplePrompt(String prompt, String suffix) {}
+
     public ModelCard {
         aliases = List.copyOf(aliases);
     }
 
-    /** A model with one name. */
+    /** A model with one name, without adapter. */
     public ModelCard(
             String id,
             String architecture,
@@ -47,6 +54,7 @@ public record ModelCard(
             ToolFormat toolFormat) {
         this(
                 id,
+                "",
                 architecture,
                 quantization,
                 vocabulary,
@@ -56,11 +64,22 @@ public record ModelCard(
                 tokenizer,
                 chatTemplate,
                 toolFormat,
-                List.of());
+                List.of(),
+                Optional.empty());
     }
 
-    /** Returns true for the name of the model and its aliases. */
+    /** Returns true for the names of the model and of its base. */
     public boolean isNamed(String name) {
-        return name.equals(id) || aliases.contains(name);
+        return name.equals(id) || name.equals(untuned()) || aliases.contains(name);
+    }
+
+    /** The adapter of requests that name no model; empty for none. */
+    public String defaultAdapter() {
+        return base.isEmpty() ? "" : id;
+    }
+
+    /** The name of the weights without adapter. */
+    public String untuned() {
+        return base.isEmpty() ? id : base;
     }
 }

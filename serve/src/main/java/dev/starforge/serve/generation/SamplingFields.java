@@ -5,9 +5,11 @@ import dev.starforge.model.generate.SamplingParams;
 import dev.starforge.model.generate.StopStrings;
 import dev.starforge.serve.api.FieldViolation;
 import dev.starforge.serve.api.RequestFields;
+import dev.starforge.text.fim.SuffixStops;
 import java.util.List;
 import java.util.function.LongSupplier;
 import java.util.function.Supplier;
+import java.util.stream.Stream;
 
 /** Reads sampling parameters and stop strings; {@link SamplingParams} and {@link StopStrings} check their ranges. */
 public final class SamplingFields {
@@ -68,6 +70,13 @@ public final class SamplingFields {
             fields.add(violations(e, REPETITION_PENALTY));
             return List.of();
         }
+    }
+
+    /** Adds the strings that end the middle where it begins to repeat the suffix, as far as there is room for more. */
+    public static List<String> withSuffix(List<String> stops, String suffix) {
+        return Stream.concat(stops.stream(), SuffixStops.of(suffix).stream())
+                .limit(StopStrings.MAX_STRINGS)
+                .toList();
     }
 
     private SamplingFields set(Supplier<SamplingParams> params) {

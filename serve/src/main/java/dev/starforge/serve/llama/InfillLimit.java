@@ -5,11 +5,12 @@ import java.time.Duration;
 
 /**
  * Ends a fill-in-the-middle completion before a line that is indented less than {@code n_indent}, where the block ends; and after
- * {@code t_max_predict_ms}, counted from the first text, once there is a whole line.
+ * {@code t_max_predict_ms}, counted from the first text, once there is a whole line; and at what ends another limit.
  */
 final class InfillLimit implements OutputLimit {
     private final int indent;
     private final Duration time;
+    private final OutputLimit other;
     private long begin;
     private boolean hasLine;
     private int column = -1;
@@ -19,13 +20,15 @@ final class InfillLimit implements OutputLimit {
      * @param indent 0 for no limit
      * @param time zero for no limit
      */
-    InfillLimit(int indent, Duration time) {
+    InfillLimit(int indent, Duration time, OutputLimit other) {
         this.indent = indent;
         this.time = time;
+        this.other = other;
     }
 
     @Override
-    public String pass(String delta) {
+    public String pass(String text) {
+        String delta = other.pass(text);
         if (begin == 0) {
             begin = System.nanoTime() | 1;
         }
@@ -50,6 +53,6 @@ final class InfillLimit implements OutputLimit {
 
     @Override
     public boolean isReached() {
-        return reached;
+        return reached || other.isReached();
     }
 }

@@ -12,16 +12,18 @@ import dev.starforge.serve.engine.AdapterCard;
 import dev.starforge.serve.engine.GenerationRequest;
 import dev.starforge.serve.engine.InferenceEngine;
 import dev.starforge.serve.engine.ModelCard;
+import dev.starforge.serve.engine.OutputLimit;
 import dev.starforge.serve.engine.StopConditions;
 import dev.starforge.serve.generation.ActiveRequest;
 import dev.starforge.serve.generation.InferenceService;
+import dev.starforge.serve.generation.RepetitionLimit;
 import dev.starforge.serve.generation.SamplingFields;
 import dev.starforge.text.fim.FillInMiddle;
+import dev.starforge.text.fim.FillInMiddle.Cursor;
 import dev.starforge.text.fim.FillInMiddle.Snippet;
 import dev.starforge.text.fim.FillInMiddle.Window;
 import dev.starforge.text.fim.FimMarkers;
 import dev.starforge.text.json.Jackson;
-import dev.starforge.text.tokenizer.HealedPrompt;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -33,7 +35,6 @@ import tools.jackson.databind.JsonNode;
 /** llama-server's {@code /infill}, which the editor plugins llama.vim and llama.vscode use for fill-in-the-middle completion. */
 public final class InfillRoutes {
     private static final int MAX_CHOICES = 16;
-    private static final int NEAR_TOKENS = 2048;
     private static final long MAX_TIME_MS = 3_600_000;
 
     /** llama-server's default samplers, as far as they are supported here. */
@@ -71,9 +72,8 @@ public final class InfillRoutes {
                 fields.violate(name, "a string");
             }
         }
-        if (fields.flag("token_healing", false)) {
-            fields.violate("token_healing", "false: with fill-in-the-middle the completion starts at a token boundary");
-        }
+        boolean healing = fields.flag("token_healing", true);
+        boolean stopRepetition = fields.flag("stop_repetition", true);
         String prefix = fields.string("input_prefix", "");
         String suffix = fields.string("input_suffix", "");
         String typed = fields.string("prompt", "");
@@ -91,14 +91,23 @@ public final class InfillRoutes {
 
         FillInMiddle gap = FillInMiddle.of(card.tokenizer(), Path.of(card.id()));
         int reserved = predict < 0 ? card.context() / 4 : predict;
-        Window window = gap.window(prefix, typed, suffix, snippets, NEAR_TOKENS, card.context() - reserved);
-        int maxTokens = predict < 0 ? card.context() - window.prompt().length : predict;
-        StopConditions stop =
-                new StopConditions(maxTokens, gap.ends(), false, stops, () -> new InfillLimit(indent, time));
+        Window window = gap.window(
+                new Cursor(prefix, typed, suffix),
+                snippets,
+                FillInMiddle.NEAR_TOKENS,
+                card.context() - reserved,
+                healing);
+        int maxTokens = predict < 0 ? card.context() - window.prompt().ids().length : predict;
+        StopConditions stop = new StopConditions(
+                maxTokens,
+                gap.ends(),
+                false,
+                stopRepetition ? SamplingFields.withSuffix(stops, suffix) : stops,
+                () -> new InfillLimit(indent, time, stopRepetition ? new RepetitionLimit() : OutputLimit.NONE));
         List<GenerationRequest> requests = new ArrayList<>();
         for (int i = 0; i < choices; i++) {
             requests.add(new GenerationRequest(
-                    HealedPrompt.asIs(window.prompt()),
+                    window.prompt(),
                     sampling.withSeed(sampling.seed() + i),
                     stop,
                     GenerationRequest.NO_LOGPROBS,
@@ -108,7 +117,7 @@ public final class InfillRoutes {
         try (ActiveRequest active = inference.start(engine, requests)) {
             call.releaseBody();
             call.onDisconnect(active::cancel);
-            InfillResponse response = new InfillResponse(card.id(), window.truncated(), responseFields);
+            InfillResponse response = new InfillResponse(adapter.isEmpty() ? card.untuned() : adapter, window.truncated(), responseFields);
             active.writeTo(
                     stream
                             ? new StreamedInfillWriter(response, call, choices)
@@ -163,9 +172,10 @@ public final class InfillRoutes {
         return selected;
     }
 
-    /** The adapter named by {@code model}; any other name is the base model, since clients send arbitrary names. */
+    /** The adapter named by {@code model}; any unknown name is the default, since clients send arbitrary names. */
     private static String adapter(InferenceEngine engine, String model) {
         boolean loaded = engine.adapters().stream().map(AdapterCard::name).anyMatch(model::equals);
-        return loaded ? model : "";
+        ModelCard card = engine.card();
+        return loaded ? model : model.equals(card.untuned()) ? "" : card.defaultAdapter();
     }
 }

@@ -82,22 +82,17 @@ public final class CompletionRoutes {
         List<int[]> prompts = PromptFields.read(
                 fields, "prompt", card.tokenizer(), card.vocabulary(), MAX_SEQUENCES / common.choices());
         Optional<FillInMiddle> gap = gap(fields, card);
-        boolean healing = fields.flag("token_healing", false);
-        if (healing && gap.isPresent()) {
-            fields.violate(
-                    "token_healing",
-                    "false with a suffix: with fill-in-the-middle the completion starts at a token boundary");
-        }
+        boolean healing = fields.flag("token_healing", gap.isPresent());
+        common.stopRepetition(gap.isPresent(), fields.string("suffix", ""));
         List<String> echoes = echo ? echoes(fields, prompts, card) : Collections.nCopies(prompts.size(), "");
         boolean stream = common.stream();
         boolean usage = common.includeUsage();
         fields.check();
-        if (gap.isPresent()) {
-            prompts = List.of(gap.get().prompt(fields.string("prompt", ""), fields.string("suffix", "")));
-        }
-        List<HealedPrompt> healed = prompts.stream()
-                .map(healing ? card.tokenizer()::heal : HealedPrompt::asIs)
-                .toList();
+        List<HealedPrompt> healed = gap.map(middle -> List.of(
+                        middle.prompt(fields.string("prompt", ""), fields.string("suffix", ""), healing)))
+                .orElseGet(() -> prompts.stream()
+                        .map(healing ? card.tokenizer()::heal : HealedPrompt::asIs)
+                        .toList());
         List<GenerationRequest> requests = common.requests(
                 healed, maxTokens, gap.map(FillInMiddle::ends).orElse(Set.of()), logprobs, call.tenant());
         List<String> echoOfChoice = new ArrayList<>();
@@ -147,6 +142,7 @@ public final class CompletionRoutes {
         if (top > 0 && !logprobs) {
             fields.violate("top_logprobs", "logprobs: true with it");
         }
+        common.stopRepetition(false, "");
         if (fields.flag("token_healing", false)) {
             fields.violate("token_healing", "false: a chat prompt ends with the tokens of the chat template");
         }

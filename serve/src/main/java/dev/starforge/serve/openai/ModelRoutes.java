@@ -51,8 +51,20 @@ public final class ModelRoutes {
         InferenceEngine engine = inference.engine();
         ObjectNode body = Jackson.object().put("object", "list");
         ArrayNode data = body.putArray("data");
-        data.add(base(engine.card()));
-        engine.adapters().forEach(adapter -> data.add(adapter(engine.card(), adapter)));
+        ModelCard card = engine.card();
+        List<AdapterCard> adapters = engine.adapters();
+        adapters.stream()
+                .filter(adapter -> adapter.name().equals(card.defaultAdapter()))
+                .forEach(adapter -> data.add(adapter(card, adapter)));
+        data.add(base(card));
+        adapters.stream()
+                .filter(adapter -> !adapter.name().equals(card.defaultAdapter()))
+                .forEach(adapter -> data.add(adapter(card, adapter)));
+        card.sample()
+                .ifPresent(sample -> ((ObjectNode) data.get(0))
+                        .putObject("sample")
+                        .put("prompt", sample.prompt())
+                        .put("suffix", sample.suffix()));
         call.respond(200, body);
     }
 
@@ -68,7 +80,11 @@ public final class ModelRoutes {
     }
 
     private static ObjectNode base(ModelCard card) {
-        ObjectNode body = model(card.id(), card.created()).put("max_model_len", card.context());
+        ObjectNode body = model(card.untuned(), card.created()).put("max_model_len", card.context());
+        return card.base().isEmpty() ? withAliases(body, card) : body;
+    }
+
+    private static ObjectNode withAliases(ObjectNode body, ModelCard card) {
         if (!card.aliases().isEmpty()) {
             card.aliases().forEach(body.putArray("aliases")::add);
         }
@@ -76,7 +92,10 @@ public final class ModelRoutes {
     }
 
     private static ObjectNode adapter(ModelCard card, AdapterCard adapter) {
-        return model(adapter.name(), adapter.loaded()).put("parent", card.id()).put("max_model_len", card.context());
+        ObjectNode body = model(adapter.name(), adapter.loaded())
+                .put("parent", card.untuned())
+                .put("max_model_len", card.context());
+        return adapter.name().equals(card.defaultAdapter()) ? withAliases(body, card) : body;
     }
 
     private static ObjectNode model(String id, Instant created) {
@@ -106,6 +125,9 @@ public final class ModelRoutes {
         RequestFields fields = call.fields();
         String name = fields.requireString("lora_name", MAX_NAME);
         fields.check();
+        if (name.equals(engine.card().defaultAdapter())) {
+            throw InvalidRequestException.of("lora_name", "a name other than the model's");
+        }
         runOnEngine(() -> engine.unloadAdapter(name));
         call.respond(200, Jackson.object().put("lora_name", name).put("status", "unloaded"));
     }

@@ -6,7 +6,10 @@ import dev.starforge.serve.api.UnsupportedFields;
 import dev.starforge.serve.engine.AdapterCard;
 import dev.starforge.serve.engine.GenerationRequest;
 import dev.starforge.serve.engine.InferenceEngine;
+import dev.starforge.serve.engine.ModelCard;
+import dev.starforge.serve.engine.OutputLimit;
 import dev.starforge.serve.engine.StopConditions;
+import dev.starforge.serve.generation.RepetitionLimit;
 import dev.starforge.serve.generation.SamplingFields;
 import dev.starforge.serve.http.HttpException;
 import dev.starforge.text.tokenizer.HealedPrompt;
@@ -14,6 +17,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
 import java.util.function.LongSupplier;
+import java.util.function.Supplier;
 
 /** Request fields that completions and chat completions share. Unsupported fields that would change the output are rejected. */
 final class OpenAiFields {
@@ -22,10 +26,11 @@ final class OpenAiFields {
     private final RequestFields fields;
     private final InferenceEngine engine;
     private final SamplingParams sampling;
-    private final List<String> stops;
+    private final String model;
     private final int choices;
     private final boolean ignoreEos;
-    private final String model;
+    private List<String> stops;
+    private Supplier<OutputLimit> limit = () -> OutputLimit.NONE;
 
     OpenAiFields(RequestFields fields, InferenceEngine engine, LongSupplier seeds) {
         this.fields = fields;
@@ -45,6 +50,18 @@ final class OpenAiFields {
         }
     }
 
+    /**
+     * Reads whether a completion ends when it goes in circles or begins to repeat the suffix.
+     *
+     * @param suffix empty if there is none
+     */
+    void stopRepetition(boolean defaultValue, String suffix) {
+        if (fields.flag("stop_repetition", defaultValue)) {
+            stops = SamplingFields.withSuffix(stops, suffix);
+            limit = RepetitionLimit::new;
+        }
+    }
+
     int choices() {
         return choices;
     }
@@ -57,19 +74,20 @@ final class OpenAiFields {
         return fields.section("stream_options").flag("include_usage", false);
     }
 
-    /** The adapter that {@code model} names; empty for the base model. */
+    /** The adapter that {@code model} names; empty for the model without adapter. */
     String adapter() {
         return adapter(engine, model);
     }
 
     static String adapter(InferenceEngine engine, String model) {
+        ModelCard card = engine.card();
         if (engine.adapters().stream().map(AdapterCard::name).anyMatch(model::equals)) {
             return model;
         }
-        if (!model.isEmpty() && !engine.card().isNamed(model)) {
+        if (!model.isEmpty() && !card.isNamed(model)) {
             throw new HttpException(404, "model_not_found", "no such model or adapter here; GET /v1/models lists them");
         }
-        return "";
+        return model.equals(card.untuned()) ? "" : card.defaultAdapter();
     }
 
     /** The model name in the response. */
@@ -89,7 +107,7 @@ final class OpenAiFields {
     List<GenerationRequest> requests(
             List<HealedPrompt> prompts, int maxTokens, Set<Integer> stopTokens, int logprobs, String tenant) {
         String adapter = adapter();
-        StopConditions stop = new StopConditions(maxTokens, stopTokens, ignoreEos).withStrings(stops);
+        StopConditions stop = new StopConditions(maxTokens, stopTokens, ignoreEos, stops, limit);
         List<GenerationRequest> requests = new ArrayList<>();
         for (HealedPrompt prompt : prompts) {
             for (int i = 0; i < choices; i++) {

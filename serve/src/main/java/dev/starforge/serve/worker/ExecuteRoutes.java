@@ -91,7 +91,7 @@ public final class ExecuteRoutes {
                 .common("repetition_penalty", seeds)
                 .sampling();
         List<String> stops = SamplingFields.stops(fields);
-        String adapter = fields.string("adapter", "");
+        String adapter = fields.string("adapter", card.defaultAdapter());
         if (!adapter.isEmpty()
                 && engine.adapters().stream().map(AdapterCard::name).noneMatch(adapter::equals)) {
             fields.violate("adapter", "the name of an adapter that is loaded");

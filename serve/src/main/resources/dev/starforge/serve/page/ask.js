@@ -13,18 +13,18 @@ function field(text, input) {
 
 const area = (text, value) => field(text, el("textarea", {value, spellcheck: false, autocapitalize: "off"}));
 
-/** A form for a request. onRun and onStop are its two buttons, and Ctrl-Enter and Escape. */
+/** A form for a request, filled with a sample from the repository that the model was tuned on. onRun and onStop are its two buttons, and Ctrl-Enter and Escape. */
 class Ask {
-  constructor(capabilities, above, onRun, onStop) {
+  constructor(capabilities, sample, above, onRun, onStop) {
     this.modes = el("fieldset.segments", {"aria-label": "Request type"}, ...MODES.map(([mode, title, needs, without], i) => {
       const missing = needs && !capabilities.includes(needs);
       const radio = el("input", {type: "radio", name: "mode" + ids, value: mode, checked: i === 0, disabled: missing, onchange: () => this.show()});
       return el("label", {title: missing ? without : ""}, radio, title);
     }));
     ids++;
-    this.prompt = area("Prompt", "def fibonacci(n):\n    ");
-    this.prefix = area("Prefix", "def fibonacci(n):\n    if n < 2:\n        return n\n    ");
-    this.suffix = area("Suffix", "\n\nprint(fibonacci(10))\n");
+    this.prompt = area("Prompt", sample?.prompt ?? "def fibonacci(n):\n    ");
+    this.prefix = area("Prefix", sample?.prompt ?? "def fibonacci(n):\n    if n < 2:\n        return n\n    ");
+    this.suffix = area("Suffix", sample?.suffix ?? "\n\nprint(fibonacci(10))\n");
     this.message = area("Message", "");
     this.numbers = NUMBERS.map(([name, title, value, min, max, step]) => field(title, el("input", {type: "number", name, value, min, max, step, required: true})));
     this.stop = field("Stop at", el("input", {type: "text", name: "stop", placeholder: "a string, such as def"}));
@@ -63,7 +63,7 @@ class Ask {
   /** {path, body} of the request, and {before, after} or {message} for display. */
   request() {
     const value = each => each.querySelector("input, textarea").value;
-    const body = {}, stop = value(this.stop);
+    const body = {stop_repetition: true}, stop = value(this.stop);
     for (const each of this.numbers) body[each.querySelector("input").name] = Number(value(each));
     if (stop) body.stop = [stop];
     if (this.mode === "chat") {
@@ -72,7 +72,7 @@ class Ask {
       return {path: "/v1/chat/completions", body: {...body, logprobs: true, top_logprobs: 5}, message};
     }
     const before = value(this.mode === "fim" ? this.prefix : this.prompt), after = this.mode === "fim" ? value(this.suffix) : "";
-    return {path: "/v1/completions", body: {...body, prompt: before, suffix: after, logprobs: 5, token_healing: this.mode === "complete"}, before, after};
+    return {path: "/v1/completions", body: {...body, prompt: before, suffix: after, logprobs: 5, token_healing: true}, before, after};
   }
 }
 

@@ -13,7 +13,7 @@ views.push({name: "compare", title: "Compare", open: async root => {
   const choices = NAMES.map((name, i) => modelChoice(models, i, name));
   const answers = choices.map((choice, i) => new Answer(NAMES[i], choice));
   const verdict = el("p.soft.small", {role: "status"});
-  const ask = new Ask(capabilities, [], async () => {
+  const ask = new Ask(capabilities, models[0].sample, [], async () => {
     ask.busy(true);
     verdict.textContent = "";
     const request = ask.request();

@@ -9,7 +9,7 @@ views.push({name: "try", title: "Try", open: async root => {
   }
   const model = modelChoice(models, 0, "Model"), again = el("button", {type: "button"}, "Clear");
   const answer = new Answer("Answer", again);
-  const ask = new Ask(capabilities, [field("Model", model)], async () => {
+  const ask = new Ask(capabilities, models[0].sample, [field("Model", model)], async () => {
     ask.busy(true);
     await answer.run(ask.request(), model.value);
     ask.busy(false);

@@ -38,7 +38,7 @@ public record FimTokens(int prefix, int suffix, int middle, Set<Integer> ends, S
     }
 
     /** Returns true if a document contains no fill-in-the-middle token. */
-    boolean isFreeOf(int[] ids) {
+    public boolean isFreeOf(int... ids) {
         return Arrays.stream(ids).noneMatch(all::contains);
     }
 

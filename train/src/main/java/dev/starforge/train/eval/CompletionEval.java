@@ -5,6 +5,8 @@ import dev.starforge.tensor.Philox;
 import dev.starforge.text.ClosestName;
 import dev.starforge.text.TokenIdList;
 import dev.starforge.text.fim.FillInMiddle;
+import dev.starforge.text.fim.FillInMiddle.Cursor;
+import dev.starforge.text.fim.SuffixStops;
 import dev.starforge.text.tokenizer.HealedPrompt;
 import dev.starforge.text.tokenizer.Tokenizer;
 import dev.starforge.train.config.Keys;
@@ -22,8 +24,9 @@ import java.util.stream.IntStream;
 import tools.jackson.databind.node.ObjectNode;
 
 /**
- * Measures code completion: the next line from the text before it, and with fill-in-the-middle a line or a block from
- * the text on both sides. Each completion is compared with the original text.
+ * Measures code completion as editors request it: a line from its start, from inside a word or from the end of a word, once
+ * from the text before it and once with fill-in-the-middle; and a block. Each completion is compared with the original text.
+ * Prompts are built and completions end as in {@code /infill} and in {@code /v1/completions} with token healing.
  *
  * @param exact 1 if the completion equals the original, except for leading and trailing white space
  * @param similarity 1 - edit distance / length of the longer text
@@ -38,21 +41,55 @@ record CompletionEval(double[] exact, double[] similarity, double[] identifiers)
     /** A text in reading order; spans are taken from between {@code from} and {@code to}. */
     record Passage(String text, int from, int to) {}
 
+    /** Where the cursor is in a line. */
+    enum Cut {
+        LINE_START {
+            @Override
+            boolean isAt(String line, int at) {
+                return at == 0;
+            }
+        },
+        MID_WORD {
+            @Override
+            boolean isAt(String line, int at) {
+                return isWord(line, at - 1) && isWord(line, at);
+            }
+        },
+        WORD_END {
+            @Override
+            boolean isAt(String line, int at) {
+                return isWord(line, at - 1) && at < line.length() && !isWord(line, at);
+            }
+        };
+
+        abstract boolean isAt(String line, int at);
+
+        private static boolean isWord(String line, int at) {
+            return at >= 0 && at < line.length() && Character.isUnicodeIdentifierPart(line.charAt(at));
+        }
+    }
+
     /** A completion task. */
     enum Task {
-        NEXT_LINE("next_line", "next lines", 1, 64, false),
-        FIM_LINE("fim_line", "fill-in-the-middle lines", 1, 64, true),
-        FIM_BLOCK("fim_block", "fill-in-the-middle blocks", 4, 192, true);
+        NEXT_LINE("next_line", "next lines", Cut.LINE_START, 1, 64, false),
+        FIM_LINE("fim_line", "fill-in-the-middle lines", Cut.LINE_START, 1, 64, true),
+        FIM_BLOCK("fim_block", "fill-in-the-middle blocks", Cut.LINE_START, 4, 192, true),
+        MID_WORD("mid_word", "lines from inside a word", Cut.MID_WORD, 1, 64, false),
+        FIM_MID_WORD("fim_mid_word", "lines filled in from inside a word", Cut.MID_WORD, 1, 64, true),
+        WORD_END("word_end", "lines from the end of a word", Cut.WORD_END, 1, 64, false),
+        FIM_WORD_END("fim_word_end", "lines filled in from the end of a word", Cut.WORD_END, 1, 64, true);
 
         final String field;
         private final String title;
+        private final Cut cut;
         private final int lines;
         private final int maxTokens;
         private final boolean fim;
 
-        Task(String field, String title, int lines, int maxTokens, boolean fim) {
+        Task(String field, String title, Cut cut, int lines, int maxTokens, boolean fim) {
             this.field = field;
             this.title = title;
+            this.cut = cut;
             this.lines = lines;
             this.maxTokens = maxTokens;
             this.fim = fim;
@@ -112,8 +149,16 @@ record CompletionEval(double[] exact, double[] similarity, double[] identifiers)
                 continue;
             }
             int first = places[(int) (Philox.uniform(12, lines, attempt) * places.length)];
-            int from = starts.get(first);
+            int begin = starts.get(first);
             int to = starts.get(first + lines) - 1;
+            String line = text.substring(begin, to);
+            int[] cuts = IntStream.range(0, line.length())
+                    .filter(at -> task.cut.isAt(line, at))
+                    .toArray();
+            if (cuts.length < 1) {
+                continue;
+            }
+            int from = begin + cuts[(int) (Philox.uniform(13, task.cut.ordinal(), attempt) * cuts.length)];
             String middle = text.substring(from, to);
             if (middle.strip().length() >= 4 && middle.length() <= 100 * lines) {
                 gaps.add(new Gap(text.substring(0, from), middle, task.fim ? text.substring(to) : ""));
@@ -144,13 +189,15 @@ record CompletionEval(double[] exact, double[] similarity, double[] identifiers)
         int context = Math.min(setup.config().get(Keys.CONTEXT), model.info().contextLength());
         int maxTokens = Math.min(task.maxTokens, context / 4);
         int room = context - maxTokens - 1;
+        Cursor cursor = new Cursor(gap.prefix(), "", gap.suffix());
         HealedPrompt prompt = task.fim
-                ? HealedPrompt.asIs(FillInMiddle.of(tokenizer, setup.model())
-                        .window(gap.prefix(), "", gap.suffix(), List.of(), room, room)
-                        .prompt())
+                ? FillInMiddle.of(tokenizer, setup.model())
+                        .window(cursor, List.of(), FillInMiddle.NEAR_TOKENS, room, true)
+                        .prompt()
                 : tokenizer.heal(tokenizer.encodeLast(gap.prefix(), room));
         boolean line = task.lines == 1;
-        String text = setup.greedy(model, prompt, maxTokens, piece -> !line || piece.indexOf('\n') < 0)
+        List<String> stops = SuffixStops.of(gap.suffix());
+        String text = setup.greedy(model, prompt, maxTokens, stops, piece -> !line || piece.indexOf('\n') < 0)
                 .text();
         int end = line ? text.indexOf('\n') : -1;
         return end >= 0 ? text.substring(0, end) : text;

@@ -69,11 +69,11 @@ public final class Evaluation {
             LongSupplier nanoTime,
             Consumer<String> progress) {
         /**
-         * Completes a prompt greedily until a special token, until {@code more} returns false, or up to {@code
-         * maxTokens} tokens.
+         * Completes a prompt greedily until a special token, a stop string or a loop, until {@code more} returns false, or
+         * up to {@code maxTokens} tokens.
          */
-        Written greedy(Model model, HealedPrompt prompt, int maxTokens, Predicate<String> more) {
-            Continuation text = new Continuation(tokenizer, prompt, List.of());
+        Written greedy(Model model, HealedPrompt prompt, int maxTokens, List<String> stops, Predicate<String> more) {
+            Continuation text = new Continuation(tokenizer, prompt, stops);
             int[] count = {0};
             Sampler greedy = new Sampler(SamplingParams.GREEDY, model.info().vocabSize());
             try (Generator generator =
@@ -83,7 +83,8 @@ public final class Evaluation {
                         return false;
                     }
                     count[0]++;
-                    return more.test(text.push(id));
+                    boolean goesOn = more.test(text.push(id));
+                    return goesOn && !text.isLooping() && text.stopSequence().isEmpty();
                 });
             }
             text.finish();
@@ -242,7 +243,7 @@ public final class Evaluation {
                     Math.min(setup.config().get(Keys.CONTEXT), model.info().contextLength());
             int most = Math.min(setup.config().get(Keys.PROMPT_TOKENS), context / 2);
             int[] ids = tokenizer.encodeLast(prompt.text(), context - most - 1);
-            Written written = setup.greedy(model, tokenizer.heal(ids), most, _ -> true);
+            Written written = setup.greedy(model, tokenizer.heal(ids), most, List.of(), _ -> true);
             all.add(new Continued(
                     written.text(), BehaviouralEval.parses(prompt, written.text(), written.cut(), setup.tools())));
         }

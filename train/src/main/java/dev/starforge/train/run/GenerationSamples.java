@@ -4,33 +4,50 @@ import dev.starforge.data.TokenDocument;
 import dev.starforge.data.TokenDocuments;
 import dev.starforge.model.Model;
 import dev.starforge.model.generate.Generator;
+import dev.starforge.model.generate.Sampler;
+import dev.starforge.model.generate.SamplingParams;
 import dev.starforge.text.json.Jackson;
+import dev.starforge.text.tokenizer.HealedPrompt;
 import dev.starforge.text.tokenizer.Tokenizer;
 import dev.starforge.train.checkpoint.Checkpoints;
 import dev.starforge.train.config.Keys;
 import dev.starforge.train.config.RunConfig;
 import dev.starforge.train.corpus.DocumentSources;
+import dev.starforge.train.corpus.FimTokens;
+import dev.starforge.train.corpus.HeldOutLine;
+import dev.starforge.train.text.Continuation;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Optional;
+import java.util.Set;
 import java.util.function.BooleanSupplier;
 import tools.jackson.databind.node.ArrayNode;
 import tools.jackson.databind.node.ObjectNode;
 
-/** Completions of held-out prompts before and after training: {@code samples.json}. */
+/**
+ * Completions of held-out lines before and after training: {@code samples.json}. Documents without such lines, of other
+ * sources than {@code dataset}, are completed from their beginning.
+ */
 final class GenerationSamples {
     static final String FILE = "samples.json";
     private static final int PROMPT = 64;
     private static final int WRITTEN = 48;
-    private static final int LEAST = 16;
+    private static final String COMMIT = "commit-";
 
     private final Path file;
     private final TrainRun.Setup setup;
     private final Model model;
-    private final List<int[]> prompts = new ArrayList<>();
+    private final Set<Prompt> prompts = new LinkedHashSet<>();
+
+    /**
+     * A prompt, with the original text if it is a line.
+     *
+     * @param path of the file; empty if it is unknown
+     */
+    private record Prompt(String path, String text, String original) {}
 
     GenerationSamples(Path run, RunConfig config, TrainRun.Setup setup, Model model, DocumentSources sources) {
         this.file = run.resolve(FILE);
@@ -38,52 +55,25 @@ final class GenerationSamples {
         this.model = model;
         TokenDocuments documents = sources.validation().count() > 0 ? sources.validation() : sources.train();
         int wanted = setup.tokenizer().isPresent() ? config.get(Keys.SAMPLES) : 0;
-        int room = Math.min(PROMPT, model.info().contextLength() - WRITTEN - 1);
-        prompts.addAll(prompts(documents, wanted, room));
-    }
-
-    /** Different prompts from documents that are evenly spaced over a split. */
-    static List<int[]> prompts(TokenDocuments documents, int wanted, int room) {
-        List<int[]> prompts = new ArrayList<>();
-        int stride = Math.max(1, documents.count() / Math.max(1, wanted));
-        for (int first = 0; first < stride; first++) {
-            for (int d = first; d < documents.count() && prompts.size() < wanted; d += stride) {
-                if (documents.length(d) >= LEAST && room >= LEAST / 2) {
-                    prompt(documents.read(d), room)
-                            .filter(prompt -> prompts.stream().noneMatch(other -> Arrays.equals(other, prompt)))
-                            .ifPresent(prompts::add);
-                }
+        if (wanted > 0) {
+            Tokenizer tokenizer = setup.tokenizer().orElseThrow();
+            HeldOutLine.first(documents, tokenizer, wanted)
+                    .forEach(line -> prompts.add(new Prompt(line.path(), line.before(), line.added())));
+            for (int d = 0; d < documents.count() && prompts.size() < wanted; d++) {
+                beginning(documents.read(d), tokenizer).ifPresent(prompts::add);
             }
         }
-        return prompts;
     }
 
-    /**
-     * The beginning of a document. Those of a dataset begin with metadata or a license, so there it is code from the
-     * first half of the longest text that counts in the loss; changed functions have it after the end of their file.
-     */
-    private static Optional<int[]> prompt(TokenDocument document, int room) {
+    /** The beginning of a document that is neither the description of a commit nor made for fill-in-the-middle. */
+    private static Optional<Prompt> beginning(TokenDocument document, Tokenizer tokenizer) {
         int[] ids = document.ids();
-        if (document.id().startsWith("chunk-")) {
+        boolean plain = FimTokens.of(tokenizer).map(markers -> markers.isFreeOf(ids)).orElse(true);
+        if (ids.length < 16 || document.id().startsWith(COMMIT) || !plain) {
             return Optional.empty();
         }
-        if (!document.id().startsWith("commit-") && !document.id().startsWith("files-")) {
-            return Optional.of(Arrays.copyOf(ids, Math.min(room, ids.length / 2)));
-        }
-        int begin = 0;
-        int length = 0;
-        for (int from = 0, to; from < ids.length; from = to + 1) {
-            for (to = from; to < ids.length && document.counted()[to]; to++) {
-                // to the end of the run
-            }
-            if (to - from > length) {
-                begin = from;
-                length = to - from;
-            }
-        }
-        return length < LEAST
-                ? Optional.empty()
-                : Optional.of(Arrays.copyOfRange(ids, begin + Math.max(0, length / 2 - room), begin + length / 2));
+        int[] kept = Arrays.copyOf(ids, Math.min(PROMPT, ids.length / 2));
+        return Optional.of(new Prompt("", tokenizer.decode(kept, true), ""));
     }
 
     /** Completes the prompts with the untrained model. Returns false if stopped; nothing is written then. */
@@ -96,34 +86,42 @@ final class GenerationSamples {
     }
 
     private boolean write(String when, BooleanSupplier stopping) {
-        if (prompts.isEmpty()) {
+        int room = model.info().contextLength() - WRITTEN - 1;
+        if (prompts.isEmpty() || room < 8) {
             return true;
         }
         Tokenizer tokenizer = setup.tokenizer().orElseThrow();
         ObjectNode root = Files.exists(file) ? (ObjectNode) Jackson.JSON.readTree(file) : Jackson.object();
         ArrayNode list = root.has("samples") ? (ArrayNode) root.get("samples") : root.putArray("samples");
-        for (int i = 0; i < prompts.size(); i++) {
+        int i = 0;
+        for (Prompt prompt : prompts) {
             ObjectNode sample = i < list.size() ? (ObjectNode) list.get(i) : list.addObject();
-            sample.put("prompt", tokenizer.decode(prompts.get(i), false));
-            sample.put(when, tokenizer.decode(written(prompts.get(i), stopping), false));
+            sample.put("path", prompt.path()).put("prompt", prompt.text()).put("original", prompt.original());
+            sample.put(when, written(tokenizer.heal(tokenizer.encodeLast(prompt.text(), room)), tokenizer, stopping));
             if (stopping.getAsBoolean()) {
                 return false;
             }
+            i++;
         }
         Checkpoints.writeAtomically(file, Jackson.indented(root) + "\n");
         return true;
     }
 
-    private int[] written(int[] prompt, BooleanSupplier stopping) {
-        int[] ids = new int[WRITTEN];
-        int[] at = {0};
+    /** Completes a prompt greedily, up to a special token or a loop. */
+    private String written(HealedPrompt prompt, Tokenizer tokenizer, BooleanSupplier stopping) {
+        Continuation text = new Continuation(tokenizer, prompt, List.of());
+        Sampler greedy = new Sampler(SamplingParams.GREEDY, model.info().vocabSize());
         try (Generator generator = new Generator(
-                model, setup.device(), setup.precision(), setup.fallback(), prompt.length + WRITTEN + 1)) {
-            generator.greedy(prompt, WRITTEN, id -> {
-                ids[at[0]++] = id;
-                return !stopping.getAsBoolean();
+                model, setup.device(), setup.precision(), setup.fallback(), prompt.ids().length + WRITTEN + 1)) {
+            generator.generate(prompt.ids(), prompt::allowed, greedy, WRITTEN, id -> {
+                if (tokenizer.isSpecial(id)) {
+                    return false;
+                }
+                text.push(id);
+                return !text.isLooping() && !stopping.getAsBoolean();
             });
         }
-        return Arrays.copyOf(ids, at[0]);
+        text.finish();
+        return text.text();
     }
 }

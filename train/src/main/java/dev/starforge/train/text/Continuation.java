@@ -1,5 +1,6 @@
 package dev.starforge.train.text;
 
+import dev.starforge.model.generate.LoopDetector;
 import dev.starforge.model.generate.StopStrings;
 import dev.starforge.text.tokenizer.CompletionDecodeStream;
 import dev.starforge.text.tokenizer.HealedPrompt;
@@ -7,10 +8,11 @@ import dev.starforge.text.tokenizer.Tokenizer;
 import java.util.List;
 import java.util.Optional;
 
-/** Decodes a completion token by token, up to a stop string. */
+/** Decodes a completion token by token, up to a stop string, and notices when it goes in circles. */
 public final class Continuation {
     private final CompletionDecodeStream stream;
     private final StopStrings stops;
+    private final LoopDetector loops = new LoopDetector();
     private final StringBuilder text = new StringBuilder();
 
     public Continuation(Tokenizer tokenizer, int[] prompt, List<String> stops) {
@@ -40,12 +42,18 @@ public final class Continuation {
         return stops.matched();
     }
 
+    /** Returns true if the text ends in a loop. */
+    public boolean isLooping() {
+        return loops.isLooping();
+    }
+
     public String text() {
         return text.toString();
     }
 
     private String keep(String certain) {
         text.append(certain);
+        loops.push(certain);
         return certain;
     }
 }

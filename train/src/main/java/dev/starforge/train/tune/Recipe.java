@@ -50,7 +50,7 @@ final class Recipe {
             recipe.unlessSet(Keys.RANK, 32);
             recipe.unlessSet(Keys.ALPHA, 64.0);
             recipe.unlessSet(Keys.DROPOUT, 0.0);
-            recipe.fillInFewLines(built);
+            recipe.fillInAtCursor(built);
         }
         if (rate != 1) {
             recipe.config = recipe.config.with(Keys.RATE, rate * recipe.config.get(Keys.RATE));
@@ -62,15 +62,15 @@ final class Recipe {
     }
 
     /**
-     * Makes most fill-in-the-middle spans a few lines long, like the requests of editors. Long random spans teach
-     * little about where a prefix ends.
+     * Makes most fill-in-the-middle spans like the requests of editors: from a cursor, mostly to the end of its line. Long
+     * random spans teach little about where a prefix ends, and whole lines nothing about cursors inside a line.
      */
-    private void fillInFewLines(Optional<JsonNode> built) {
+    private void fillInAtCursor(Optional<JsonNode> built) {
         unlessSet(
                 DatasetKeys.SPAN,
                 built.map(settings -> settings.path("samples.span").asString())
                         .map(word -> DatasetConfig.FimUnit.valueOf(word.toUpperCase(Locale.ROOT)))
-                        .orElse(DatasetConfig.FimUnit.FEW_LINES));
+                        .orElse(DatasetConfig.FimUnit.CURSOR));
         unlessSet(
                 DatasetKeys.FIM_DOCUMENTS,
                 built.map(settings -> settings.path("samples.fim_documents").asDouble())

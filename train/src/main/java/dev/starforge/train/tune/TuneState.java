@@ -7,6 +7,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Optional;
+import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import tools.jackson.core.JacksonException;
 import tools.jackson.databind.JsonNode;
@@ -63,6 +64,47 @@ public final class TuneState {
         }
         String model = open(folder).root.path("model").asString("");
         return model.isEmpty() ? Optional.empty() : Optional.of(folder.resolve(model));
+    }
+
+    /**
+     * What a model file was made of.
+     *
+     * @param base name of the base model
+     * @param adapter folder of the adapter's checkpoint
+     * @param evaluation metrics and completions of the round, with the prompts from the repository; empty if nothing is
+     *     held out
+     */
+    public record Origin(String base, Path adapter, JsonNode evaluation) {}
+
+    /** Returns the origin of the model file of a folder's last complete round; empty for any other file. */
+    public static Optional<Origin> originOf(Path model) {
+        Path parent = model.toAbsolutePath().normalize().getParent();
+        Path folder = parent == null ? null : parent.getParent();
+        if (folder == null || modelOf(folder).filter(own -> isSame(own, model)).isEmpty()) {
+            return Optional.empty();
+        }
+        TuneState state = open(folder);
+        return IntStream.iterate(state.rounds().size() - 1, i -> i >= 0, i -> i - 1)
+                .mapToObj(state::round)
+                .filter(TuneRound::isComplete)
+                .findFirst()
+                .map(round -> new Origin(
+                        round.inputs().model(),
+                        Checkpoints.resolve(folder.resolve("runs").resolve(String.valueOf(round.number()))),
+                        evaluation(round)));
+    }
+
+    /** The metrics of a round. They are only shown, so a file that has been edited or removed is no error. */
+    private static JsonNode evaluation(TuneRound round) {
+        try {
+            return TuneSteps.evaluation(round).orElseGet(Jackson::object);
+        } catch (TrainException changed) {
+            return Jackson.object();
+        }
+    }
+
+    private static boolean isSame(Path one, Path other) {
+        return one.toAbsolutePath().normalize().equals(other.toAbsolutePath().normalize());
     }
 
     private static void requireEmpty(Path folder) {

@@ -20,6 +20,7 @@ import dev.starforge.train.checkpoint.Checkpoints;
 import dev.starforge.train.checkpoint.RunFolder;
 import dev.starforge.train.config.Keys;
 import dev.starforge.train.config.RunConfig;
+import dev.starforge.train.corpus.HeldOutLine;
 import dev.starforge.train.corpus.RecencySampler;
 import dev.starforge.train.eval.Evaluation;
 import dev.starforge.train.merge.Merge;
@@ -319,7 +320,7 @@ final class TuneSteps {
 
     private ObjectNode evaluate(Dataset dataset, Split split) {
         Tokenizer tokenizer = Tokenizers.require(setup.model(), "evaluation");
-        List<HeldOutPrompts> prompts = HeldOutPrompts.of(dataset, split, tokenizer, PROMPTS, config.get(Keys.SEED));
+        List<HeldOutLine> prompts = HeldOutLine.first(dataset.documents(split), tokenizer, PROMPTS);
         Path adapter = setup.run(round.number());
         double measured =
                 round.facts(TuneStep.TRAIN).path("tokens_per_second").asDouble(budget.tokensPerSecond());
@@ -329,7 +330,7 @@ final class TuneSteps {
         asked = unlessSet(
                 asked,
                 Keys.PROMPTS,
-                prompts.stream().map(HeldOutPrompts::before).toList());
+                prompts.stream().map(HeldOutLine::before).toList());
         Adaptation adapted = Adaptation.forEvaluation(
                 asked,
                 setup.place().machine(),
@@ -354,7 +355,8 @@ final class TuneSteps {
         for (int i = 0; i < prompts.size() && !config.isSet(Keys.PROMPTS); i++) {
             if (report.path("prompts").path(i) instanceof ObjectNode shown) {
                 shown.put("path", prompts.get(i).path())
-                        .put("added", prompts.get(i).added());
+                        .put("added", prompts.get(i).added())
+                        .put("after", prompts.get(i).after());
             }
         }
         return report;

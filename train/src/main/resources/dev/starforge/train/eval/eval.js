@@ -2,7 +2,9 @@
 // The report of an evaluation: base, or base against tuned, on held-out documents, every figure with its interval.
 
 const data = JSON.parse(document.getElementById("data").textContent);
-const TASKS = [["next_line", "next line"], ["fim_line", "fill in the middle, a line"], ["fim_block", "fill in the middle, a block"]];
+const TASKS = [["next_line", "next line"], ["fim_line", "fill in the middle, a line"], ["fim_block", "fill in the middle, a block"],
+  ["mid_word", "line from inside a word"], ["fim_mid_word", "fill in the middle, from inside a word"],
+  ["word_end", "line from the end of a word"], ["fim_word_end", "fill in the middle, from the end of a word"]];
 const FIGURES = [["exact_match", "exact match"], ["edit_similarity", "edit similarity"], ["identifier_f1", "identifier F1"]];
 const columns = ["base", "tuned", "tuned_minus_base"].filter(name => data[name]);
 

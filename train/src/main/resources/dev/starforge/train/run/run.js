@@ -91,7 +91,8 @@ function pace(steps) {
 
 function runSamples(samples) {
   if (!samples.length) return [];
-  const blocks = samples.flatMap(sample => [el("h3", {}, "Held-out text"), el("pre.sunk.soft", {}, sample.prompt),
+  const blocks = samples.flatMap(sample => [el("h3", {}, sample.path || "Held-out text"), el("pre.sunk.soft", {}, sample.prompt),
+    ...(sample.original ? [el("h3", {}, "original"), el("pre.sunk", {}, sample.original)] : []),
     el("div.pair", {}, ...["before", "after"].filter(when => when in sample).map(when =>
       el("div", {}, el("h3", {}, when + " training"), el("pre.sunk", {}, sample[when]))))]);
   return [el("section.card.w12.samples", {}, el("h2", {}, "Samples: completions of held-out text"), ...blocks)];

@@ -83,7 +83,7 @@ final class RunConfigTest {
                     training: [1, 2]                   | 2 | unknown key training
                     training: {seed: 1                 | 3 | is not YAML
                     dataset: {samples: {spam: 0.5}}    | 2 | unknown key dataset.samples.spam; the nearest one is dataset.samples.spm
-                    dataset: {samples: {span: word}}   | 2 | key dataset.samples.span: expected one of character, line, few_lines, node, got word
+                    dataset: {samples: {span: word}}   | 2 | key dataset.samples.span: expected one of character, line, few_lines, cursor, node, got word
                     dataset: {samples: {context_length: 5}} | 2 | expected whole number 64..16777216, or auto, got 5
                     dataset: {history: 3}              | 2 | unknown key dataset.history
                     """)

@@ -26,9 +26,9 @@ final class RecipeTest {
     }
 
     @Test
-    void smallModelsFillInFewLinesAndLargeOnesWhatTrainHas() {
+    void smallModelsFillInAtACursorAndLargeOnesWhatTrainHas() {
         RunConfig plain = RunConfig.defaults();
-        assertThat(gaps(recipe(plain, NANO, Optional.empty()))).containsExactly("few_lines", "0.8", "0.8", "0.0");
+        assertThat(gaps(recipe(plain, NANO, Optional.empty()))).containsExactly("cursor", "0.8", "0.8", "0.0");
         assertThat(gaps(recipe(plain, LARGE, Optional.empty()))).isEqualTo(gaps(plain));
         RunConfig asked = plain.set(List.of("dataset.samples.span=node", "dataset.samples.fim_files=0.3"));
         assertThat(gaps(recipe(asked, NANO, Optional.empty()))).containsExactly("node", "0.8", "0.3", "0.0");

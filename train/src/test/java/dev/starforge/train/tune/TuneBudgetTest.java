@@ -6,8 +6,6 @@ import dev.starforge.train.config.RunConfig;
 import java.util.List;
 import java.util.OptionalDouble;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.CsvSource;
 
 final class TuneBudgetTest {
     private static final long NANO = 22_000_000;
@@ -31,13 +29,6 @@ final class TuneBudgetTest {
             double all = 20 + budget.trainingSeconds(20) + budget.evaluationSeconds() + budget.mergeSeconds();
             assertThat(all).as("%.0f tokens/s", speed).isBetween(0.9 * 300, 300.0);
         }
-    }
-
-    /** Commits, lines of code, and the seconds that docs/dataset.md has for them. */
-    @ParameterizedTest
-    @CsvSource({"3329, 20000, 21", "2226, 40000, 25", "10586, 500000, 328"})
-    void datasetsTakeAboutTheTimeThatWasMeasured(int commits, long lines, double measured) {
-        assertThat(TuneBudget.datasetSeconds(commits, lines)).isBetween(measured / 1.5, measured * 1.5);
     }
 
     @Test

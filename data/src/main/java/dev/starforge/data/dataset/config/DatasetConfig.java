@@ -21,6 +21,7 @@ public record DatasetConfig(Path repository, Path out, String revision, String s
         CHARACTER,
         LINE,
         FEW_LINES,
+        CURSOR,
         NODE
     }
 

@@ -138,7 +138,8 @@ public final class DatasetKeys {
             Key.choice(
                     "dataset.samples.span",
                     DatasetConfig.FimUnit.CHARACTER,
-                    "Unit of the middle: any characters, whole lines, one to eight whole lines, or a node of the syntax tree."));
+                    "Unit of the middle: any characters, whole lines, one to eight whole lines, what an editor asks for at a cursor"
+                            + " (from any character or the start of a line, mostly to the end of the line), or a node of the syntax tree."));
     public static final Key<DatasetConfig.FileOrder> ORDER = deciding(Key.choice(
             "dataset.samples.order",
             DatasetConfig.FileOrder.RANDOM,

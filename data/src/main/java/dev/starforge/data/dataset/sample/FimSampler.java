@@ -1,6 +1,7 @@
 package dev.starforge.data.dataset.sample;
 
 import dev.starforge.data.SampleOrigin;
+import dev.starforge.data.Split;
 import dev.starforge.data.dataset.chunk.Chunker;
 import dev.starforge.data.dataset.chunk.CodeChunk;
 import dev.starforge.data.dataset.config.DatasetConfig;
@@ -81,6 +82,8 @@ final class FimSampler {
     private void emit(
             SampleWorker.CommitChanges commit, CodeChunk chunk, CodeChunk.LineRange lines, String middle, int room) {
         boolean metadata = out.random(chunk.id()).nextDouble() < config.get(DatasetKeys.METADATA);
+        boolean cuts =
+                config.get(DatasetKeys.SPAN) == DatasetConfig.FimUnit.CURSOR && commit.split() == Split.TRAIN;
         boolean suffixFirst = out.random(chunk.id() + " order").nextDouble() < config.get(DatasetKeys.SPM);
         List<SampleFormat.SampleSpan> before = context(chunk, (int) (CONTEXT_SHARE * room));
         int left = room - (out.tokens(before) + out.tokens(chunk.path() + "\n"));
@@ -91,10 +94,12 @@ final class FimSampler {
             int suffixEnd = suffixEnd(lines.to(), (int) ((1 - PREFIX_SHARE) * left));
             int prefixStart = prefixStart(lines.from(), left - sum(lines.to(), suffixEnd));
             List<SampleFormat.SampleSpan> spans = new ArrayList<>(before);
-            SampleFormat.FimSplit split = new SampleFormat.FimSplit(
+            SampleFormat.FimSplit whole = new SampleFormat.FimSplit(
                     Chunker.text(measured, prefixStart, lines.from()),
                     middle,
                     Chunker.text(measured, lines.to(), suffixEnd));
+            SampleFormat.FimSplit split =
+                    cuts ? FimSpans.atCursor(whole, out.random(chunk.id() + " cursor")) : whole;
             spans.addAll(format.fim(chunk.path(), split, metadata, suffixFirst, false));
             spans.addAll(format.end(true));
             encoded = out.encode(commit.split(), spans);

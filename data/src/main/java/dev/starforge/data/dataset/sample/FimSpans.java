@@ -10,6 +10,9 @@ import java.util.SplittableRandom;
 final class FimSpans {
     private static final int MAX_LINES = 8;
 
+    /** As in prompts with token healing. */
+    private static final int LINES_BEFORE = 4;
+
     private FimSpans() {}
 
     static SampleFormat.FimSplit choose(
@@ -18,6 +21,7 @@ final class FimSpans {
             case CHARACTER -> between(code, anyCharacter(code, random), anyCharacter(code, random));
             case LINE -> lines(code, random);
             case FEW_LINES -> fewLines(code, random);
+            case CURSOR -> cursor(code, random);
             case NODE -> node(code, outline, random);
         };
     }
@@ -45,6 +49,45 @@ final class FimSpans {
         return between(code, from, to);
     }
 
+    /**
+     * What an editor asks for at a cursor. Half of the middles begin at any character; the others begin where its line or one
+     * of the lines before it begins, as in prompts with token healing. Half end with the line, a quarter inside it, and a
+     * quarter with a later line. The line break is part of the suffix.
+     */
+    private static SampleFormat.FimSplit cursor(String code, SplittableRandom random) {
+        int at = anyCharacter(code, random);
+        int from = at;
+        if (random.nextBoolean()) {
+            from = lineBegin(code, at);
+            for (int lines = random.nextInt(LINES_BEFORE + 1); lines > 0 && from > 0; lines--) {
+                from = lineBegin(code, from - 1);
+            }
+        }
+        int to = lineEnd(code, at);
+        switch (random.nextInt(4)) {
+            case 0 -> to = at + anyCharacter(code.substring(at, to), random);
+            case 1 -> {
+                for (int lines = 1 + random.nextInt(MAX_LINES - 1); lines > 0 && to < code.length(); lines--) {
+                    to = lineEnd(code, to + 1);
+                }
+            }
+            default -> {}
+        }
+        return between(code, from, to);
+    }
+
+    /** Splits the middle of a changed chunk where a cursor may be: its first line is cut at any character, or not. */
+    static SampleFormat.FimSplit atCursor(SampleFormat.FimSplit lines, SplittableRandom random) {
+        String middle = lines.middle();
+        int end = middle.endsWith("\n") ? middle.length() - 1 : middle.length();
+        int first = Math.min(end, lineEnd(middle, 0));
+        int from = random.nextBoolean() ? 0 : anyCharacter(middle.substring(0, first), random);
+        return new SampleFormat.FimSplit(
+                lines.prefix() + middle.substring(0, from),
+                middle.substring(from, end),
+                middle.substring(end) + lines.suffix());
+    }
+
     /** A file without syntax nodes, such as one of a language without a grammar, is split at lines. */
     private static SampleFormat.FimSplit node(String code, Outline outline, SplittableRandom random) {
         List<Outline.Symbol> nodes = outline.symbols().stream()
@@ -58,6 +101,12 @@ final class FimSpans {
         int from = new String(bytes, 0, node.from(), StandardCharsets.UTF_8).length();
         int length = new String(bytes, node.from(), node.to() - node.from(), StandardCharsets.UTF_8).length();
         return between(code, from, from + length);
+    }
+
+    /** The index of the line break at or after the index, or the end of the code. */
+    private static int lineEnd(String code, int at) {
+        int end = code.indexOf('\n', at);
+        return end < 0 ? code.length() : end;
     }
 
     /** The start of the line that contains the index. */

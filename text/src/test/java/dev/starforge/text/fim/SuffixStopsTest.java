@@ -1,0 +1,38 @@
+package dev.starforge.text.fim;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+final class SuffixStopsTest {
+    @Test
+    void theRestOfTheLineAndTheLinesAfterIt() {
+        assertThat(SuffixStops.of(");\n\n    return total;\n}\n")).containsExactly(");\n", "\n    return total;\n");
+    }
+
+    @Test
+    void aSeparatorAfterTheCursor() {
+        assertThat(SuffixStops.of(";\n}\n")).containsExactly(";\n");
+    }
+
+    /** A closing bracket alone is what the middle may contain too; three lines of them are not. */
+    @Test
+    void shortLinesAreJoined() {
+        assertThat(SuffixStops.of("\n    }\n    x = 1;\n  }\n}\n")).containsExactly("\n    }\n    x = 1;\n  }\n");
+        assertThat(SuffixStops.of("\n}\n    found = 1;\n")).containsExactly("\n}\n    found = 1;\n");
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"", "\n", ")", ")\n}\n", "\n\n  }\n"})
+    void nothingThatTheMiddleMayContain(String suffix) {
+        assertThat(SuffixStops.of(suffix)).isEmpty();
+    }
+
+    @Test
+    void longLinesAreCutBetweenCharacters() {
+        String line = "x".repeat(126) + "🙂".repeat(10);
+        assertThat(SuffixStops.of(line + "\n" + line)).containsExactly("x".repeat(126) + "🙂", "\n" + "x".repeat(126));
+    }
+}
