@@ -422,7 +422,7 @@ final class DatasetCommand implements Callable<Integer> {
                     report.guessed(),
                     report.guessed() + report.parsed());
         }
-        if (report.splits().get(Split.TRAIN).documents() == 0) {
+        if (Split.TRAIN.in(report.splits()).documents() == 0) {
             print.println("The training split is empty: everything was dropped, for the reasons below.");
         }
         print.println("Dropped:");

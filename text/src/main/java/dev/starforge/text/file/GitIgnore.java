@@ -36,7 +36,7 @@ public final class GitIgnore {
         return false;
     }
 
-    /** What users are told when the file was written. */
+    /** The message for users when the file was written. */
     public static String notice(Path folder) {
         return folder.resolve(FILE) + ": tells git to ignore this folder";
     }

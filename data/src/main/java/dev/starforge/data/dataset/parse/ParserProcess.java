@@ -15,7 +15,8 @@ import java.util.regex.Pattern;
 final class ParserProcess {
     private static final int MAX_ERROR_BYTES = 4096;
     private static final int LAST_WORDS_MILLIS = 500;
-    private static final Pattern EXCEPTION = Pattern.compile("Exception in thread \"\\w+\" |(?:\\w+\\.)+\\w+: ");
+    private static final String CAUSE = "Caused by: ";
+    private static final Pattern EXCEPTION = Pattern.compile("Exception in thread \"\\w+\" |" + CAUSE + "|(?:\\w+\\.)+\\w+: ");
 
     /** Reads the response for a text of {@code length} bytes. */
     interface ResponseReader<T> {
@@ -63,15 +64,17 @@ final class ParserProcess {
         process.destroyForcibly();
     }
 
-    /** Returns the first line that an ended process wrote to standard error, without names of exceptions. */
+    /** Returns the cause that an ended process wrote to standard error, or the first line, without names of exceptions. */
     String lastWords() throws InterruptedException {
         if (process.waitFor(LAST_WORDS_MILLIS, TimeUnit.MILLISECONDS)) {
             reader.join(LAST_WORDS_MILLIS);
         }
-        return EXCEPTION
-                .matcher(errors.lines().findFirst().orElse(""))
-                .replaceAll("")
-                .strip();
+        String line = errors.lines()
+                .filter(each -> each.startsWith(CAUSE))
+                .reduce((_, last) -> last)
+                .or(() -> errors.lines().findFirst())
+                .orElse("");
+        return EXCEPTION.matcher(line).replaceAll("").strip();
     }
 
     /** Ends the process. This closes its pipes, and loses what was not read from them. */
