@@ -100,12 +100,11 @@ public final class CodeModel implements AutoCloseable {
      * @return the completion
      */
     public Completion complete(String prompt, GenerationConfig config, TextListener listener) {
-        return StarforgeException.guard(
-                () -> generate(
-                        HealedPrompt.asIs(tokenizer.encode(prompt, true)),
-                        new TreeSet<>(files.eosTokenIds()),
-                        config,
-                        listener));
+        return StarforgeException.guard(() -> generate(
+                HealedPrompt.asIs(tokenizer.encode(prompt, true)),
+                new TreeSet<>(files.eosTokenIds()),
+                config,
+                listener));
     }
 
     /**

@@ -154,13 +154,14 @@ public final class Dataset implements AutoCloseable {
      * missing documents.
      */
     public String describeDrops() {
-        JsonNode newest = manifest.path("generations").path(manifest.path("generations").size() - 1);
+        JsonNode newest =
+                manifest.path("generations").path(manifest.path("generations").size() - 1);
         JsonNode counts = newest.path("counts");
         List<String> reasons = new ArrayList<>();
         newest.path("dropped").properties().stream()
                 .sorted(Comparator.comparing(entry -> -entry.getValue().asLong(0)))
-                .forEach(entry ->
-                        reasons.add(String.format(Locale.ROOT, "%s %,d", entry.getKey(), entry.getValue().asLong(0))));
+                .forEach(entry -> reasons.add(String.format(
+                        Locale.ROOT, "%s %,d", entry.getKey(), entry.getValue().asLong(0))));
         return String.format(
                 Locale.ROOT,
                 "%,d of %,d files and %,d of %,d chunks of %,d commits are kept; dropped: %s",

@@ -46,7 +46,8 @@ public final class Worker implements AutoCloseable {
     private final CountDownLatch ended = new CountDownLatch(1);
 
     private Worker(WorkerOptions options, EventLog log, Clock clock, RandomGenerator random) throws IOException {
-        AccessControl.checkAddress(options.address().getAddress(), options.keys().clients());
+        AccessControl.checkAddress(
+                options.address().getAddress(), options.keys().clients());
         this.options = options;
         this.log = log;
         Instant begin = clock.instant();

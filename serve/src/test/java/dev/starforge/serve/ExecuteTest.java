@@ -6,12 +6,12 @@ import dev.starforge.serve.engine.FinishReason;
 import dev.starforge.text.json.Jackson;
 import java.io.IOException;
 import java.time.Duration;
-import java.util.List;
-import java.util.stream.Collectors;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
 import tools.jackson.databind.JsonNode;
 
@@ -291,9 +291,8 @@ final class ExecuteTest {
             wrong.put("no_such_field", "1");
             for (String prompt : List.of("'prompt':''", "'prompt':5", "'prompt_tokens':[]", "'prompt_tokens':[-1]")) {
                 String json = wrong.entrySet().stream()
-                        .map(each -> each.getKey().equals("prompt")
-                                ? prompt
-                                : "'" + each.getKey() + "':" + each.getValue())
+                        .map(each ->
+                                each.getKey().equals("prompt") ? prompt : "'" + each.getKey() + "':" + each.getValue())
                         .collect(Collectors.joining(",", "{", "}"));
                 Set<String> fields = new TreeSet<>(wrong.keySet());
                 if (prompt.startsWith("'prompt_tokens'")) {

@@ -144,7 +144,11 @@ final class InfillTest {
     void healsThePrefixUnlessAskedNotTo() throws Exception {
         String body = "{'input_prefix':'def f():\\n    retu','input_suffix':'\\n\\nf()\\n','n_predict':9%s}";
         fixture.engine.reply(" return 1");
-        assertThat(fixture.post("/infill", body.formatted("")).json().get("content").stringValue()).isEqualTo("rn 1");
+        assertThat(fixture.post("/infill", body.formatted(""))
+                        .json()
+                        .get("content")
+                        .stringValue())
+                .isEqualTo("rn 1");
         GenerationRequest healed = fixture.engine.requests.getFirst();
         assertThat(prompt()).isEqualTo("<fim_prefix><fim_suffix>\n\nf()\n<fim_middle>def f():\n   ");
         assertThat(healed.healedPrompt().characters()).isEqualTo(" retu".length());
@@ -162,7 +166,8 @@ final class InfillTest {
         JsonNode answer = fixture.post("/infill", body.formatted("")).json();
         assertThat(answer.get("content").stringValue()).isEqualTo("    x = 1");
         assertThat(answer.get("stop_type").stringValue()).isEqualTo("word");
-        answer = fixture.post("/infill", body.formatted(",'stop_repetition':false")).json();
+        answer = fixture.post("/infill", body.formatted(",'stop_repetition':false"))
+                .json();
         assertThat(answer.get("content").stringValue()).endsWith("def g():\n");
     }
 
@@ -173,7 +178,8 @@ final class InfillTest {
         JsonNode answer = fixture.post("/infill", body.formatted("")).json();
         assertThat(answer.get("content").stringValue().length()).isBetween(45, 80);
         assertThat(answer.get("stop_type").stringValue()).isEqualTo("limit");
-        answer = fixture.post("/infill", body.formatted(",'stop_repetition':false")).json();
+        answer = fixture.post("/infill", body.formatted(",'stop_repetition':false"))
+                .json();
         assertThat(answer.get("content").stringValue()).hasSize(6 + 20 * 15);
     }
 
@@ -298,7 +304,10 @@ final class InfillTest {
         assertThat(text.get("content").stringValue()).isEqualTo("Hello 鱼");
         assertThat(text.get("prompt").stringValue()).isEqualTo("Hello 鱼");
         assertThat(fixture.post("/tokenize", "{}").status()).isEqualTo(400);
-        assertThat(fixture.post("/tokenize", "{'content':'<|endoftext|>'}").json().get("count").intValue())
+        assertThat(fixture.post("/tokenize", "{'content':'<|endoftext|>'}")
+                        .json()
+                        .get("count")
+                        .intValue())
                 .isEqualTo(1);
         assertThat(fixture.post("/tokenize", "{'content':'<|endoftext|>','parse_special':false}")
                         .json()

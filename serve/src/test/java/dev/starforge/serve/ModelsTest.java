@@ -80,7 +80,9 @@ final class ModelsTest {
             Files.createFile(folder.resolve("adapter_config.json"));
             engine.loadAdapter("fd-tuned", folder);
             JsonNode models = fixture.get("/v1/models").json();
-            assertThat(models.at("/data").valueStream().map(each -> each.get("id").stringValue()))
+            assertThat(models.at("/data")
+                            .valueStream()
+                            .map(each -> each.get("id").stringValue()))
                     .containsExactly("fd-tuned", "nano");
             assertThat(models.at("/data/0/parent").stringValue()).isEqualTo("nano");
             assertThat(models.at("/data/0/sample/prompt").stringValue()).isEqualTo("let x");
@@ -171,7 +173,8 @@ final class ModelsTest {
             Files.createSymbolicLink(inner.resolve("adapter_config.json"), root.resolve("sql/adapter_config.json"));
             Path pipe = Files.createDirectories(root.resolve("pipe"));
             Files.createFile(pipe.resolve("adapter_config.json"));
-            new ProcessBuilder("mkfifo", pipe.resolve("adapter_model.safetensors").toString())
+            new ProcessBuilder(
+                            "mkfifo", pipe.resolve("adapter_model.safetensors").toString())
                     .start()
                     .waitFor();
             assertThat(pipe.resolve("adapter_model.safetensors")).exists();
@@ -192,7 +195,8 @@ final class ModelsTest {
                 Fixture.Reply reply = fixture.post("/v1/completions", "{'prompt':'x','model':'" + name + "'}");
                 assertThat(reply.status()).as(name).isEqualTo(200);
             }
-            assertThat(fixture.post("/v1/completions", "{'prompt':'x','model':'nan'}").status())
+            assertThat(fixture.post("/v1/completions", "{'prompt':'x','model':'nan'}")
+                            .status())
                     .isEqualTo(404);
             assertThat(fixture.get("/v1/models/nano").json().get("id").stringValue())
                     .isEqualTo("fake");

@@ -63,10 +63,13 @@ final class RequestMemoryTest {
                     .json();
             StringBuilder pieces = new StringBuilder("[");
             for (JsonNode token : tokens.get("tokens")) {
-                pieces.append(pieces.length() > 1 ? "," : "").append(token.get("id").intValue());
+                pieces.append(pieces.length() > 1 ? "," : "")
+                        .append(token.get("id").intValue());
             }
-            assertThat(tokens.get("count").intValue()).isEqualTo(tokens.get("tokens").size());
-            JsonNode back = fixture.post("/detokenize", "{'tokens':" + pieces + "]}").json();
+            assertThat(tokens.get("count").intValue())
+                    .isEqualTo(tokens.get("tokens").size());
+            JsonNode back =
+                    fixture.post("/detokenize", "{'tokens':" + pieces + "]}").json();
             String expected = "def f(x):\n\t\"鱼🙂\" ".repeat(3000);
             assertThat(back.get("content").stringValue()).isEqualTo(expected);
             assertThat(back.get("prompt").stringValue()).isEqualTo(expected);

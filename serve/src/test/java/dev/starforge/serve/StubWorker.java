@@ -71,7 +71,10 @@ public final class StubWorker {
                 "cpu",
                 "ready");
         for (int i = 0; i < times; i++) {
-            new Callback(URI.create(value(given, "--callback-url")), options.keys().callbackKey(), Duration.ofMillis(50))
+            new Callback(
+                            URI.create(value(given, "--callback-url")),
+                            options.keys().callbackKey(),
+                            Duration.ofMillis(50))
                     .send(ready);
         }
     }

@@ -20,9 +20,9 @@ public final class ClosestName {
     public static Optional<String> key(String given, Collection<String> known) {
         return known.stream()
                 .filter(name -> cost(given, name).isPresent())
-                .min(Comparator.comparingInt(
-                                (String name) -> cost(given, name).orElseThrow())
-                        .thenComparingInt(name -> section(given).isEmpty() ? 0 : distance(section(given), section(name))));
+                .min(Comparator.comparingInt((String name) -> cost(given, name).orElseThrow())
+                        .thenComparingInt(
+                                name -> section(given).isEmpty() ? 0 : distance(section(given), section(name))));
     }
 
     /**

@@ -38,7 +38,8 @@ final class ClosestNameTest {
         assertThat(ClosestName.key("trainng.seed", keys)).contains("training.seed");
         assertThat(ClosestName.key("optimisation.learning_rte", keys)).contains("optimization.learning_rate");
         assertThat(ClosestName.key("samples.spam", keys)).contains("samples.spm");
-        for (String far : List.of("x", "lr", "beam", "dropout", "dataset.colour", "optimization.foo", "device.fan_speed", "warm.up")) {
+        for (String far : List.of(
+                "x", "lr", "beam", "dropout", "dataset.colour", "optimization.foo", "device.fan_speed", "warm.up")) {
             assertThat(ClosestName.key(far, keys)).as(far).isEmpty();
         }
     }

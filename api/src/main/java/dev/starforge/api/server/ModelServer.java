@@ -49,8 +49,7 @@ public final class ModelServer implements AutoCloseable {
         Worker worker = Worker.start(options, log, Clock.systemUTC(), new SecureRandom());
         try {
             Scheduler scheduler = Scheduler.start(
-                    () -> new ServedModelLoader(model, options.names(), engine)
-                            .load(device.get(), worker::progress),
+                    () -> new ServedModelLoader(model, options.names(), engine).load(device.get(), worker::progress),
                     engine.maxQueue(),
                     System::nanoTime,
                     Clock.systemUTC());

@@ -67,8 +67,8 @@ import tools.jackson.databind.node.ObjectNode;
         })
 final class EvalCommand implements Callable<Integer> {
     private static final int DECIMALS = 4;
-    private static final List<String> TASKS = List.of(
-            "next_line", "fim_line", "fim_block", "mid_word", "fim_mid_word", "word_end", "fim_word_end");
+    private static final List<String> TASKS =
+            List.of("next_line", "fim_line", "fim_block", "mid_word", "fim_mid_word", "word_end", "fim_word_end");
 
     @Spec
     private CommandSpec spec;

@@ -119,7 +119,8 @@ final class PoolCommand implements Callable<Integer> {
             return ExitCode.DONE;
         } catch (ListenException failed) {
             throw new IOException(
-                    failed.getMessage() + (failed.isPortInUse() ? "; choose another with --listen HOST:PORT" : ""), failed);
+                    failed.getMessage() + (failed.isPortInUse() ? "; choose another with --listen HOST:PORT" : ""),
+                    failed);
         } catch (IllegalArgumentException unusable) { // a reachable address without API keys
             throw new ParameterException(spec.commandLine(), String.valueOf(unusable.getMessage()), unusable);
         }

@@ -99,8 +99,9 @@ final class QuantizeCommand implements Callable<Integer> {
             names = "--to",
             required = true,
             paramLabel = "TYPE",
-            description = "Quantization type: q8_0, q6_k, q5_k_m, q5_k_s, q5_1, q5_0, q4_k_m, q4_k_s, q4_1, q4_0, q3_k_l,"
-                    + " q3_k_m, q3_k_s or q2_k; q5_k, q4_k and q3_k are the m types.")
+            description =
+                    "Quantization type: q8_0, q6_k, q5_k_m, q5_k_s, q5_1, q5_0, q4_k_m, q4_k_s, q4_1, q4_0, q3_k_l,"
+                            + " q3_k_m, q3_k_s or q2_k; q5_k, q4_k and q3_k are the m types.")
     private String to;
 
     @Option(names = "--out", required = true, paramLabel = "FILE", description = "New .gguf file.")
@@ -129,8 +130,9 @@ final class QuantizeCommand implements Callable<Integer> {
     @Option(
             names = "--evaluate",
             paramLabel = "TEXT",
-            description = "Compare the result with MODEL on held-out text: a UTF-8 file, or the test split of a dataset."
-                    + " Adds perplexity, KL divergence and the share of equal top tokens to the report.")
+            description =
+                    "Compare the result with MODEL on held-out text: a UTF-8 file, or the test split of a dataset."
+                            + " Adds perplexity, KL divergence and the share of equal top tokens to the report.")
     private @Nullable Path evaluation;
 
     @Option(
@@ -193,7 +195,8 @@ final class QuantizeCommand implements Callable<Integer> {
         }
         if (calibration != null && imatrix != null) {
             throw new ParameterException(
-                    spec.commandLine(), "--calibration and --imatrix cannot be combined: both give an importance matrix");
+                    spec.commandLine(),
+                    "--calibration and --imatrix cannot be combined: both give an importance matrix");
         }
         if (calibration != null || evaluation != null) {
             return place.open(place.choose());
@@ -227,8 +230,7 @@ final class QuantizeCommand implements Callable<Integer> {
     private CalibrationText text(Path source, Split split, Path from) {
         try (ModelFiles files = ModelFiles.open(from)) {
             int vocabulary = files.config().size("vocab_size");
-            return CalibrationText.read(
-                    source, split, Tokenizers.require(from, "calibration"), vocabulary, chunks);
+            return CalibrationText.read(source, split, Tokenizers.require(from, "calibration"), vocabulary, chunks);
         }
     }
 

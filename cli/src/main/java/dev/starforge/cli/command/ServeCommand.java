@@ -54,8 +54,9 @@ final class ServeCommand implements Callable<Integer> {
             negatable = true,
             defaultValue = "true",
             fallbackValue = "true",
-            description = "Serve a tuned model as its base with its adapter, so that the web UI can compare the two: one copy"
-                    + " of the weights, and the adapter. Default: yes, unless the base is larger than the tuned model.")
+            description =
+                    "Serve a tuned model as its base with its adapter, so that the web UI can compare the two: one copy"
+                            + " of the weights, and the adapter. Default: yes, unless the base is larger than the tuned model.")
     private boolean compare;
 
     @Override

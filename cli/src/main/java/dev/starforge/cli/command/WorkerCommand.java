@@ -84,7 +84,8 @@ final class WorkerCommand implements Callable<Integer> {
         String secret = secretFromInput ? secret() : "";
         TunedModel tuned =
                 TunedModel.of(ModelLocator.find(model, ModelFlags.WANTED), Optional.empty(), ModelFlags::base);
-        return new ServerProcess(workerId, options, secret).run(model, tuned, port, callback.target(), Optional.empty());
+        return new ServerProcess(workerId, options, secret)
+                .run(model, tuned, port, callback.target(), Optional.empty());
     }
 
     private String secret() throws IOException {

@@ -70,8 +70,9 @@ public final class ServingFlags {
     @Option(
             names = "--served-model-name",
             paramLabel = "NAME",
-            description = "Model name in the API. Default: the name of the file or folder; requests can then also use MODEL"
-                    + " as it is given here.")
+            description =
+                    "Model name in the API. Default: the name of the file or folder; requests can then also use MODEL"
+                            + " as it is given here.")
     private String servedName;
 
     @Option(
@@ -148,8 +149,9 @@ public final class ServingFlags {
 
     @Option(
             names = "--special-tokens-in-content",
-            description = "Encode special tokens in chat messages, such as <|im_end|>, as special tokens: text in a message"
-                    + " can then end its turn and forge another. Default: they are ordinary text.")
+            description =
+                    "Encode special tokens in chat messages, such as <|im_end|>, as special tokens: text in a message"
+                            + " can then end its turn and forge another. Default: they are ordinary text.")
     private boolean specialTokensInContent;
 
     @Option(
@@ -164,8 +166,9 @@ public final class ServingFlags {
             names = "--max-connections-per-address",
             defaultValue = "256",
             paramLabel = "N",
-            description = "Maximum number of open connections of one client address. Loopback addresses have no such limit,"
-                    + " since proxies use them. Default: 256.")
+            description =
+                    "Maximum number of open connections of one client address. Loopback addresses have no such limit,"
+                            + " since proxies use them. Default: 256.")
     private int maxConnectionsPerAddress;
 
     @Option(
@@ -233,8 +236,7 @@ public final class ServingFlags {
         WorkerOptions options = local.withNames(model)
                 .withAddress(new InetSocketAddress(address(), port))
                 .withKeys(apiKeys(), adminKeys())
-                .withLimits(
-                        local.limits().withConnections(maxConnections, maxConnectionsPerAddress), local.requests())
+                .withLimits(local.limits().withConnections(maxConnections, maxConnectionsPerAddress), local.requests())
                 .withTimes(Duration.ofSeconds(timeout), Duration.ofSeconds(30))
                 .withSpecialTokensInContent(specialTokensInContent);
         return adapterRoot == null ? options : options.withAdapterRoot(adapterRoot);

@@ -56,7 +56,9 @@ public final class TextTable {
                         .mapToInt(each -> each.get(column).length())
                         .max()
                         .orElse(0);
-                line.append(row.get(c)).append(" ".repeat(width - row.get(c).length())).append(GAP);
+                line.append(row.get(c))
+                        .append(" ".repeat(width - row.get(c).length()))
+                        .append(GAP);
             }
             lines.add(line.toString().stripTrailing());
         }

@@ -30,8 +30,9 @@ public final class FatalErrors implements UncaughtExceptionHandler {
 
     @Override
     public void uncaughtException(Thread thread, Throwable failure) {
-        Throwable cause =
-                failure instanceof EssentialThread.DiedException died && died.getCause() != null ? died.getCause() : failure;
+        Throwable cause = failure instanceof EssentialThread.DiedException died && died.getCause() != null
+                ? died.getCause()
+                : failure;
         if (cause instanceof OutOfMemoryError) {
             end(
                     OUT_OF_MEMORY,

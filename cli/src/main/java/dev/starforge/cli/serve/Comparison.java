@@ -30,16 +30,15 @@ public record Comparison(Path base, String baseName, Path adapter) {
     public static Optional<Comparison> of(TunedModel tuned) {
         if (tuned.adapter().isPresent()) {
             Path adapter = tuned.adapter().get();
-            return Optional.of(new Comparison(
-                    tuned.model(), ModelServer.nameOf(tuned.model()), adapter));
+            return Optional.of(new Comparison(tuned.model(), ModelServer.nameOf(tuned.model()), adapter));
         }
         return TuneState.originOf(tuned.model()).flatMap(origin -> {
             try {
                 Path base = TunedModel.baseOf(origin.adapter(), Optional.empty(), ModelFlags::base);
                 return bytes(base) > LARGEST * bytes(tuned.model())
                         ? Optional.empty()
-                        : Optional.of(new Comparison(
-                                base, ModelServer.nameOf(Path.of(origin.base())), origin.adapter()));
+                        : Optional.of(
+                                new Comparison(base, ModelServer.nameOf(Path.of(origin.base())), origin.adapter()));
             } catch (ModelException | TrainException missing) {
                 return Optional.empty();
             }

@@ -26,17 +26,14 @@ public final class EditorSettings {
         String template = fim.map(
                         tokens -> tokens.prefix() + "{{{prefix}}}" + tokens.suffix() + "{{{suffix}}}" + tokens.middle())
                 .orElse("{{{prefix}}}");
-        String llama = fim.isPresent()
-                ? """
+        String llama = fim.isPresent() ? """
                 llama.vim (vimrc):
                     let g:llama_config = { 'endpoint_fim': '%1$s/infill' }
 
                 llama.vscode (settings.json):
                     "llama-vscode.endpoint": "%1$s"
-                """
-                : WHY + ".\n";
-        return (llama
-                        + """
+                """ : WHY + ".\n";
+        return (llama + """
 
                 Continue (config.yaml):
                     models:
@@ -49,7 +46,6 @@ public final class EditorSettings {
                         roles: [autocomplete]
                         promptTemplates:
                           autocomplete: "%3$s"
-                """)
-                .formatted(url, model, template);
+                """).formatted(url, model, template);
     }
 }

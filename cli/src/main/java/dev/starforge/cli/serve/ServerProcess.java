@@ -72,8 +72,7 @@ public final class ServerProcess {
      * @param given the model as named on the command line
      * @param comparison its base and adapter, if both are to be served
      */
-    public int run(
-            String given, TunedModel tuned, int port, Optional<URI> callback, Optional<Comparison> comparison) {
+    public int run(String given, TunedModel tuned, int port, Optional<URI> callback, Optional<Comparison> comparison) {
         flags.selectDevice();
         callback.ifPresent(this::checkCallback);
         WorkerOptions options =
@@ -152,7 +151,8 @@ public final class ServerProcess {
         String local = uri.toString().replace("//0.0.0.0:", "//127.0.0.1:").replace("//[0:0:0:0:0:0:0:0]:", "//[::1]:");
         out.println("  curl " + local + "/v1/completions -H 'Content-Type: application/json' "
                 + (options.keys().clients().isEmpty() ? "" : "-H 'Authorization: Bearer KEY' ")
-                + "-d '{\"model\": \"" + options.names().id() + "\", \"prompt\": \"def hello():\", \"max_tokens\": 32}'");
+                + "-d '{\"model\": \"" + options.names().id()
+                + "\", \"prompt\": \"def hello():\", \"max_tokens\": 32}'");
         out.println("  browser: " + local);
         out.println("  OpenAI clients: base_url " + local + "/v1");
         out.println("  " + EditorSettings.hint(server.supportsInfill(), local));

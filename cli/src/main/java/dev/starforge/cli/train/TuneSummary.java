@@ -48,7 +48,8 @@ public final class TuneSummary {
             case FINISHED -> lines.add("\nDone in " + Durations.text(seconds) + ".");
             case UP_TO_DATE -> lines.add("Up to date: " + result.note() + ".\nResults of the last run:");
             case NOTHING_TO_LEARN ->
-                lines.add("The new commits contain nothing to train on, for the reasons above; the model is unchanged.");
+                lines.add(
+                        "The new commits contain nothing to train on, for the reasons above; the model is unchanged.");
             case DECLINED -> lines.add("Cancelled; nothing was trained.");
             case INTERRUPTED -> lines.add("Interrupted and saved; run the same command again to continue.");
         }

@@ -214,13 +214,7 @@ final class DatasetCommandTest {
                 "file://" + repository(),
                 folder.resolve("shallow").toString());
         CommandOutcome outcome = run(
-                "dataset",
-                "--repo",
-                folder.resolve("shallow").toString(),
-                "--out",
-                out(),
-                "--tokenizer",
-                "train:8192");
+                "dataset", "--repo", folder.resolve("shallow").toString(), "--out", out(), "--tokenizer", "train:8192");
         assertThat(outcome.code()).as(outcome.err()).isZero();
         assertThat(outcome.err())
                 .contains("shallow is a shallow clone, so its older commits are missing; `git fetch --unshallow`")

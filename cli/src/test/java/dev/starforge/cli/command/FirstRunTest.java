@@ -189,15 +189,19 @@ final class FirstRunTest {
         assertThat(next).extracting(command -> command[0]).containsExactly("generate", "eval", "merge", "quantize");
         for (String[] command : next) {
             CommandOutcome outcome = run(command);
-            assertThat(outcome.code()).as(String.join(" ", command) + outcome.err()).isZero();
+            assertThat(outcome.code())
+                    .as(String.join(" ", command) + outcome.err())
+                    .isZero();
         }
         assertThat(folder.resolve("run-merged.gguf")).isRegularFile();
         assertThat(folder.resolve("run-q8_0.gguf")).isRegularFile();
-        CommandOutcome there = run("merge", run.toString(), "--out", folder.resolve("elsewhere").toString());
+        CommandOutcome there = run(
+                "merge", run.toString(), "--out", folder.resolve("elsewhere").toString());
         assertThat(there.code()).isEqualTo(2);
         assertThat(there.err()).contains("elsewhere.gguf, or --format hf");
         Files.delete(folder.resolve("run-merged.gguf"));
-        CommandOutcome configured = run("merge", "--config", run.resolve("config.yaml").toString(), "--json");
+        CommandOutcome configured =
+                run("merge", "--config", run.resolve("config.yaml").toString(), "--json");
         assertThat(configured.code()).as(configured.err()).isZero();
         assertThat(configured.json().path("out").stringValue()).endsWith("run-merged.gguf");
         assertThat(configured.json().path("proved").booleanValue()).isTrue();

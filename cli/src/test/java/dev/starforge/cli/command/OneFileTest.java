@@ -191,8 +191,7 @@ final class OneFileTest {
     @Test
     void theDefaultModelIsTheBuiltInOne() {
         Path out = folder.resolve("out");
-        CommandOutcome outcome =
-                run("dataset", "--repo", folder.resolve("repo").toString(), "--out", out.toString());
+        CommandOutcome outcome = run("dataset", "--repo", folder.resolve("repo").toString(), "--out", out.toString());
         assertThat(outcome.code()).as(outcome.err()).isZero();
         assertThat(outcome.err()).contains("tokenizer: nano (model.pretrained_model)");
         assertThat(out.resolve("manifest.json")).content().contains("\"samples.context_length\" : 1024");

@@ -178,7 +178,11 @@ final class QuantizeCommandTest {
         Path text = folder.resolve("text.txt");
         StringBuilder lines = new StringBuilder();
         for (int i = 0; i < 700; i++) {
-            lines.append("    int value").append(i).append(" = compute(").append(i * 7).append(");\n");
+            lines.append("    int value")
+                    .append(i)
+                    .append(" = compute(")
+                    .append(i * 7)
+                    .append(");\n");
         }
         Files.writeString(text, lines);
         Path out = folder.resolve("out.gguf");
@@ -200,14 +204,15 @@ final class QuantizeCommandTest {
         assertThat(quality.path("kl_divergence").doubleValue()).isBetween(1e-4, 0.2);
         assertThat(quality.path("same_top_token").doubleValue()).isBetween(0.7, 1.0);
         assertThat(outcome.json().path("tensors"))
-                .anySatisfy(tensor -> assertThat(tensor.path("importance").booleanValue(false)).isTrue());
+                .anySatisfy(tensor -> assertThat(tensor.path("importance").booleanValue(false))
+                        .isTrue());
     }
 
     @Test
     void optionsThatExcludeEachOtherAreRefused() {
         Path model = GOLDEN.resolve("models/starcoder2");
-        CommandOutcome outcome = run(
-                model, "q4_0", folder.resolve("out.gguf"), "--calibration", "a.txt", "--imatrix", "b.gguf");
+        CommandOutcome outcome =
+                run(model, "q4_0", folder.resolve("out.gguf"), "--calibration", "a.txt", "--imatrix", "b.gguf");
         assertThat(outcome.code()).isEqualTo(2);
         assertThat(outcome.err()).contains("--calibration and --imatrix cannot be combined");
     }

@@ -379,8 +379,8 @@ final class TuneTest {
 
     @Test
     void settingsThatTuneDecidesAreRefusedBeforeAnyWork() {
-        for (String setting :
-                List.of("model.adapter=x", "training.since_commit=abc", "training.max_minutes=3", "dataset.tokenizer=x")) {
+        for (String setting : List.of(
+                "model.adapter=x", "training.since_commit=abc", "training.max_minutes=3", "dataset.tokenizer=x")) {
             assertThatThrownBy(() -> tune("base", "out", undisturbed(), setting))
                     .isInstanceOf(ConfigException.class)
                     .hasMessageContaining("tune ");
@@ -392,11 +392,12 @@ final class TuneTest {
     @Test
     void filesOfTrainAreNotUsed() throws IOException {
         Watcher watcher = undisturbed();
-        Tune.Result result = tune(
-                "base", "out", watcher, "data.path=data", "data.train=none.json", "data.validation=none.json");
+        Tune.Result result =
+                tune("base", "out", watcher, "data.path=data", "data.train=none.json", "data.validation=none.json");
         assertThat(result.end()).isEqualTo(Tune.End.FINISHED);
         assertThat(watcher.notes)
-                .anyMatch(note -> note.startsWith("not used") && note.endsWith("data.path, data.train, data.validation"));
+                .anyMatch(
+                        note -> note.startsWith("not used") && note.endsWith("data.path, data.train, data.validation"));
     }
 
     @Test

@@ -65,7 +65,8 @@ final class ServingNamesTest {
 
     @Test
     void anAdapterMayHaveTheNameOfAnAlias() {
-        assertThat(names("nano", Path.of("/x/nano-1.gguf"), "--adapter", "nano-1=x").aliases())
+        assertThat(names("nano", Path.of("/x/nano-1.gguf"), "--adapter", "nano-1=x")
+                        .aliases())
                 .containsExactly("nano-1.gguf");
         assertThatThrownBy(() -> names("nano", Path.of("/x/nano-1.gguf"), "--adapter", "nano=x"))
                 .isInstanceOf(ParameterException.class);

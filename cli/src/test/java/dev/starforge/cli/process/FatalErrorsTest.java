@@ -23,7 +23,9 @@ final class FatalErrorsTest {
                     body.run();
                 }
             };
-            thread[0] = essential ? EssentialThread.start("accept", gated) : Thread.ofVirtual().start(gated);
+            thread[0] = essential
+                    ? EssentialThread.start("accept", gated)
+                    : Thread.ofVirtual().start(gated);
             thread[0].setUncaughtExceptionHandler(errors);
         }
         thread[0].join();
@@ -64,12 +66,16 @@ final class FatalErrorsTest {
         long second = 1_000_000_000L;
         for (int i = 1; i <= 20; i++) {
             collected += i % 5 == 0 ? 2000 : 4990;
-            assertThat(watch.isExhausted(5 * i * second, collected)).as("interval " + i).isFalse();
+            assertThat(watch.isExhausted(5 * i * second, collected))
+                    .as("interval " + i)
+                    .isFalse();
         }
         watch.isExhausted(105 * second, collected);
         for (int i = 22; i <= 27; i++) {
             collected += 4700;
-            assertThat(watch.isExhausted(5 * i * second, collected)).as("interval " + i).isEqualTo(i == 27);
+            assertThat(watch.isExhausted(5 * i * second, collected))
+                    .as("interval " + i)
+                    .isEqualTo(i == 27);
         }
     }
 }

@@ -62,7 +62,8 @@ final class ComparisonTest {
         assertThat(Comparison.sample(served).orElseThrow().suffix()).isEqualTo("\n}");
         Files.writeString(tuned.resolve("eval-2.json"), "{}");
         assertThat(Comparison.sample(served)).isEmpty();
-        assertThat(Comparison.sample(new TunedModel(base, Optional.empty(), ""))).isEmpty();
+        assertThat(Comparison.sample(new TunedModel(base, Optional.empty(), "")))
+                .isEmpty();
     }
 
     @Test
@@ -79,11 +80,14 @@ final class ComparisonTest {
     @Test
     void modelsWithoutFillInTheMiddleTokensHaveOtherEditorSettings() {
         assertThat(EditorSettings.hint(true, "http://u")).contains("http://u/infill");
-        assertThat(EditorSettings.hint(false, "http://u")).contains("no fill-in-the-middle tokens").doesNotContain("endpoint_fim");
+        assertThat(EditorSettings.hint(false, "http://u"))
+                .contains("no fill-in-the-middle tokens")
+                .doesNotContain("endpoint_fim");
         assertThat(EditorSettings.blocks("http://u", "m", Optional.empty()))
                 .contains("no fill-in-the-middle tokens", "Continue (config.yaml)", "{{{prefix}}}")
                 .doesNotContain("endpoint_fim", "llama-vscode.endpoint");
-        assertThat(EditorSettings.blocks("http://u", "m", FimMarkers.KNOWN.stream().findFirst()))
+        assertThat(EditorSettings.blocks(
+                        "http://u", "m", FimMarkers.KNOWN.stream().findFirst()))
                 .contains("endpoint_fim", "<fim_prefix>{{{prefix}}}<fim_suffix>{{{suffix}}}<fim_middle>");
     }
 }

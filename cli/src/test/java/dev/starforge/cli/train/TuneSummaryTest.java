@@ -40,7 +40,8 @@ final class TuneSummaryTest {
     @Test
     void theTableFitsEightyColumns() {
         for (double scale : new double[] {1, 10, 100, 1000}) {
-            assertThat(text(scale, 80).lines()).allSatisfy(line -> assertThat(line).hasSizeLessThanOrEqualTo(80));
+            assertThat(text(scale, 80).lines())
+                    .allSatisfy(line -> assertThat(line).hasSizeLessThanOrEqualTo(80));
         }
         assertThat(text(1, Integer.MAX_VALUE)).as("code is whole in a file").contains("y".repeat(200));
     }

@@ -145,8 +145,7 @@ public final class DatasetBuilder {
             }
             remove(work);
             DatasetEstimate.of(history, commits)
-                    .requireSpace(
-                            config.out(), Files.getFileStore(config.out()).getUsableSpace());
+                    .requireSpace(config.out(), Files.getFileStore(config.out()).getUsableSpace());
             Files.createDirectory(work);
             Files.createDirectory(work.resolve(NATIVE));
             Manifest manifest = existing.orElseGet(() -> Manifest.empty(config, choice));

@@ -55,8 +55,7 @@ public record RepositoryFacts(String head, int commits, int files, Map<String, L
                     lines.merge(language.name(), lines(content.get()), Long::sum);
                 }
             }
-            return new RepositoryFacts(
-                    head.name(), commits.size(), files, lines, DatasetEstimate.of(history, commits));
+            return new RepositoryFacts(head.name(), commits.size(), files, lines, DatasetEstimate.of(history, commits));
         } catch (IOException failure) {
             throw new DatasetException(repository, "cannot be read: " + failure.getMessage(), failure);
         }

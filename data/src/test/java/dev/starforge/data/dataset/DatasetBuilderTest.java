@@ -195,7 +195,8 @@ final class DatasetBuilderTest {
                         .matcher(text);
                 while (gap.find()) {
                     all++;
-                    insideWord += gap.group(1).matches("(?s).*\\w") && gap.group(3).matches("(?s)\\w.*") ? 1 : 0;
+                    insideWord +=
+                            gap.group(1).matches("(?s).*\\w") && gap.group(3).matches("(?s)\\w.*") ? 1 : 0;
                     atLine += gap.group(1).isEmpty() || gap.group(1).endsWith("\n") ? 1 : 0;
                     toLineEnd += gap.group(2).isEmpty() || gap.group(2).startsWith("\n") ? 1 : 0;
                     several += gap.group(3).contains("\n") ? 1 : 0;

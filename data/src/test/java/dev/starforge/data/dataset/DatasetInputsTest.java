@@ -291,7 +291,8 @@ final class DatasetInputsTest {
             git.commit("Move");
         }
         Builds.build(repository(), out(), "samples.metadata", "1", "export", "both");
-        for (String name : List.of("commits.jsonl.gz", "chunks.jsonl.gz", "files.jsonl", "manifest.json", "report.html")) {
+        for (String name :
+                List.of("commits.jsonl.gz", "chunks.jsonl.gz", "files.jsonl", "manifest.json", "report.html")) {
             assertThat(Builds.text(out().resolve(name)))
                     .as(name)
                     .doesNotContain("secret-domain")

@@ -129,8 +129,8 @@ public final class SecretsCorpus {
             "violin5case",
             "Harbor.View.31",
             "st4irw3ll");
-    private static final Map<String, List<String>> BY_SET = Map.of(
-            "tune", TUNE, "held", HELD, "fresh", FRESH, "last", LAST, "declared", DECLARED, "blind", BLIND);
+    private static final Map<String, List<String>> BY_SET =
+            Map.of("tune", TUNE, "held", HELD, "fresh", FRESH, "last", LAST, "declared", DECLARED, "blind", BLIND);
 
     /** Lines in which a key of a provider has no name to be known by. */
     private static final List<String> PLACES =

@@ -13,9 +13,9 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.List;
@@ -34,8 +34,7 @@ import java.util.stream.Stream;
  * @param imatrix the file of an {@link ImportanceMatrix}; empty to round to nearest
  * @param device the device to plan the model for; nothing is computed on it
  */
-public record GgufQuantizer(
-        Path model, GgufFileType type, Optional<Path> imatrix, boolean requantize, Device device) {
+public record GgufQuantizer(Path model, GgufFileType type, Optional<Path> imatrix, boolean requantize, Device device) {
     private static final long BETWEEN_SYNCS = 64 << 20;
 
     /**
@@ -80,8 +79,7 @@ public record GgufQuantizer(
                 if (to == tensor.format()) {
                     entries.add(tensor.asStored());
                 } else {
-                    TensorQuantizer quantizer = new TensorQuantizer(
-                            tensor, wanted, to, importance(importance, tensor));
+                    TensorQuantizer quantizer = new TensorQuantizer(tensor, wanted, to, importance(importance, tensor));
                     quantizers.put(tensor.name(), quantizer);
                     entries.add(quantizer.entry());
                 }
@@ -91,8 +89,7 @@ public record GgufQuantizer(
             long weights = contents.tensors().stream()
                     .mapToLong(tensor -> tensor.shape().size())
                     .sum();
-            return new QuantizedModel(
-                    lines.stream().map(QuantizationReport::of).toList(), weights, contents.notes());
+            return new QuantizedModel(lines.stream().map(QuantizationReport::of).toList(), weights, contents.notes());
         }
     }
 
@@ -107,9 +104,13 @@ public record GgufQuantizer(
             throw new ModelException(
                     imatrix.orElseThrow(), "has no entry for any tensor of " + model + "; is it of another model?");
         }
-        return contents.with("quantize.imatrix.file", GgufValue.string(imatrix.orElseThrow().getFileName().toString()))
+        return contents.with(
+                        "quantize.imatrix.file",
+                        GgufValue.string(imatrix.orElseThrow().getFileName().toString()))
                 .with("quantize.imatrix.dataset", GgufValue.string(String.join(", ", matrix.datasets())))
-                .with("quantize.imatrix.entries_count", GgufValue.u32(matrix.entries().size()))
+                .with(
+                        "quantize.imatrix.entries_count",
+                        GgufValue.u32(matrix.entries().size()))
                 .with("quantize.imatrix.chunks_count", GgufValue.u32(matrix.chunks()));
     }
 
@@ -131,8 +132,7 @@ public record GgufQuantizer(
     private void refuseRounded(ModelFiles files, GgufContents contents) {
         boolean packed = files.config().has("quantization_config");
         List<String> other = contents.tensors().stream()
-                .filter(each ->
-                        each.format().isQuantized() && each.format() != type.format())
+                .filter(each -> each.format().isQuantized() && each.format() != type.format())
                 .map(each -> each.name() + " is " + each.format())
                 .toList();
         if (!requantize && (packed || !other.isEmpty())) {

@@ -141,7 +141,8 @@ public record ImportanceMatrix(SortedMap<String, Entry> entries, List<String> da
         for (int i = 0; i < values.length; i++) {
             if (!(values[i] >= 0 && Float.isFinite(values[i]))) {
                 throw new ModelException(
-                        file.path(), name + ": element " + i + " is " + values[i] + ", expected a number of at least 0");
+                        file.path(),
+                        name + ": element " + i + " is " + values[i] + ", expected a number of at least 0");
             }
             numbers[i] = values[i];
         }

@@ -69,8 +69,14 @@ final class TensorQuantizer {
             double[] differences = new double[rows];
             IntStream.range(0, Math.ceilDiv(rows, ROWS))
                     .parallel()
-                    .forEach(part ->
-                            encode(values, bytes, firstRow, part * ROWS, Math.min(rows, (part + 1) * ROWS), before, differences));
+                    .forEach(part -> encode(
+                            values,
+                            bytes,
+                            firstRow,
+                            part * ROWS,
+                            Math.min(rows, (part + 1) * ROWS),
+                            before,
+                            differences));
             add(firstRow, before, differences);
             AtomicFile.put(out, bytes.clear().limit((int) to.bytes((long) rows * width)));
         }

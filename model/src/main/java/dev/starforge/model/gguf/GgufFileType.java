@@ -44,8 +44,7 @@ public enum GgufFileType {
     public static Optional<GgufFileType> named(String name) {
         String upper = name.toUpperCase(Locale.ROOT);
         return Arrays.stream(values())
-                .filter(type ->
-                        type.name().equals(upper) || type.name().equals(upper + "_M"))
+                .filter(type -> type.name().equals(upper) || type.name().equals(upper + "_M"))
                 .findFirst();
     }
 

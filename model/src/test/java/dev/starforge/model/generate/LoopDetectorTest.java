@@ -21,13 +21,17 @@ final class LoopDetectorTest {
     @ParameterizedTest
     @ValueSource(
             strings = {
-                "_line", "a", "        total += value;\n", "if (x) {\n    continue;\n}\n",
+                "_line",
+                "a",
+                "        total += value;\n",
+                "if (x) {\n    continue;\n}\n",
                 "    /// Returns the number of the entries in the list of the paths that the walker has found so far.\n    pub fn count(&self)\n"
             })
     void threeRepetitionsEndTheText(String unit) {
         String before = "fn main() {\n    let x = 1;\n";
         int length = Math.max(48, 3 * unit.length());
-        assertThat(end(before + unit.repeat(60))).isBetween(before.length() + length - unit.length(), before.length() + length + unit.length());
+        assertThat(end(before + unit.repeat(60)))
+                .isBetween(before.length() + length - unit.length(), before.length() + length + unit.length());
         LoopDetector whole = new LoopDetector();
         assertThat(whole.push(before + unit.repeat(60))).isTrue();
     }
@@ -36,10 +40,15 @@ final class LoopDetectorTest {
     void codeIsNoLoop() {
         StringBuilder table = new StringBuilder("static final int[] TABLE = {\n");
         for (int i = 0; i < 60; i++) {
-            table.append("    case ").append(i * 7919 % 1000).append(" -> values[").append(i).append("];\n");
+            table.append("    case ")
+                    .append(i * 7919 % 1000)
+                    .append(" -> values[")
+                    .append(i)
+                    .append("];\n");
         }
         assertThat(end(table.toString())).isNegative();
-        assertThat(end("        }\n        }\n" + "=".repeat(100) + "\n" + " ".repeat(100) + "0, 0, 0, 0, 0,")).isNegative();
+        assertThat(end("        }\n        }\n" + "=".repeat(100) + "\n" + " ".repeat(100) + "0, 0, 0, 0, 0,"))
+                .isNegative();
         assertThat(end("-".repeat(400))).isEqualTo(240);
     }
 }

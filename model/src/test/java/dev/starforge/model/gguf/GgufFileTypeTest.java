@@ -63,8 +63,7 @@ final class GgufFileTypeTest {
 
     @Test
     void theFirstDownProjectionsHaveAnOffsetWithImportance() {
-        GgufFileType.QuantizationMix mix =
-                new GgufFileType.QuantizationMix(GgufFileType.Q4_0, 32, 1, 0, false, true);
+        GgufFileType.QuantizationMix mix = new GgufFileType.QuantizationMix(GgufFileType.Q4_0, 32, 1, 0, false, true);
         assertThat(mix.wanted("blk.3.ffn_down.weight", MATRIX)).isEqualTo(BlockFormat.Q4_1);
         assertThat(mix.wanted("blk.4.ffn_down.weight", MATRIX)).isEqualTo(BlockFormat.Q4_0);
     }

@@ -95,8 +95,7 @@ public final class Router implements Handler {
 
     private HttpException tooManyRequests() {
         rejections.rejected();
-        return new HttpException(
-                429, "too_many_requests", "too many concurrent requests", Map.of("Retry-After", "1"));
+        return new HttpException(429, "too_many_requests", "too many concurrent requests", Map.of("Retry-After", "1"));
     }
 
     private ApiRoute route(RequestHead head) {

@@ -62,8 +62,8 @@ public final class UnsupportedFields {
                 "audio")) {
             FIELDS.put(name, NOT_SUPPORTED);
         }
-        NEUTRAL.forEach((name, values) ->
-                FIELDS.put(name, String.join(" or ", values) + ": other values are not supported"));
+        NEUTRAL.forEach(
+                (name, values) -> FIELDS.put(name, String.join(" or ", values) + ": other values are not supported"));
     }
 
     private UnsupportedFields() {}
@@ -80,7 +80,10 @@ public final class UnsupportedFields {
     private static boolean isNeutral(String name, JsonNode value) {
         boolean hasDefault = NEUTRAL.containsKey(name);
         boolean isZero = value.isNumber() && value.doubleValue() == 0 || value.isBoolean() && !value.booleanValue();
-        boolean isEmpty = value.isContainer() && value.isEmpty() || value.isString() && value.stringValue().isEmpty();
-        return isEmpty || isZero && !hasDefault || NEUTRAL.getOrDefault(name, List.of()).contains(value.toString());
+        boolean isEmpty = value.isContainer() && value.isEmpty()
+                || value.isString() && value.stringValue().isEmpty();
+        return isEmpty
+                || isZero && !hasDefault
+                || NEUTRAL.getOrDefault(name, List.of()).contains(value.toString());
     }
 }

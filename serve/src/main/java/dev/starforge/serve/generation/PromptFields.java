@@ -22,9 +22,8 @@ public final class PromptFields {
         Function<String, int[]> encode = encoder(fields, tokenizer);
         JsonNode value = fields.node(name);
         Stream<JsonNode> items = value.isArray() && !isIds(value) ? value.valueStream() : Stream.of(value);
-        List<Optional<int[]>> prompts = items.limit(max + 1L)
-                .map(item -> one(item, encode, vocabulary))
-                .toList();
+        List<Optional<int[]>> prompts =
+                items.limit(max + 1L).map(item -> one(item, encode, vocabulary)).toList();
         boolean valid = !prompts.isEmpty()
                 && prompts.size() <= max
                 && prompts.stream().allMatch(prompt -> prompt.isPresent() && prompt.get().length > 0);

@@ -27,8 +27,7 @@ final class BodyReader implements AutoCloseable {
     private volatile long reserved;
 
     /** @param reserveByEviction reserves memory from the budget when it is exhausted; returns false if it cannot */
-    BodyReader(
-            ConnectionReader reader, int limit, ByteBudget budget, LongPredicate reserveByEviction, long deadline) {
+    BodyReader(ConnectionReader reader, int limit, ByteBudget budget, LongPredicate reserveByEviction, long deadline) {
         this.reader = reader;
         this.limit = limit;
         this.budget = budget;
@@ -126,7 +125,8 @@ final class BodyReader implements AutoCloseable {
     }
 
     private String line() throws IOException {
-        byte[] line = reader.readUntil(LINE, MAX_LINE, deadline, RequestHead.malformed("a line of a chunk is too long"));
+        byte[] line =
+                reader.readUntil(LINE, MAX_LINE, deadline, RequestHead.malformed("a line of a chunk is too long"));
         return RequestHead.checkLine(new String(line, StandardCharsets.ISO_8859_1));
     }
 

@@ -46,8 +46,7 @@ public record HttpLimits(
     }
 
     public HttpLimits withTimes(Duration headTime, Duration bodyTime, Duration idleTime, Duration writeTime) {
-        return new HttpLimits(
-                head, body, buffers, connections, perAddress, headTime, bodyTime, idleTime, writeTime);
+        return new HttpLimits(head, body, buffers, connections, perAddress, headTime, bodyTime, idleTime, writeTime);
     }
 
     public HttpLimits withConnections(int value) {
@@ -55,8 +54,7 @@ public record HttpLimits(
     }
 
     public HttpLimits withConnections(int value, int valuePerAddress) {
-        return new HttpLimits(
-                head, body, buffers, value, valuePerAddress, headTime, bodyTime, idleTime, writeTime);
+        return new HttpLimits(head, body, buffers, value, valuePerAddress, headTime, bodyTime, idleTime, writeTime);
     }
 
     public HttpLimits withBuffers(long value) {

@@ -60,11 +60,7 @@ public final class HttpServer implements AutoCloseable {
 
     /** @param shared addresses of proxies, which {@link HttpLimits#perAddress} does not limit */
     static HttpServer start(
-            InetSocketAddress address,
-            Handler handler,
-            HttpLimits limits,
-            Clock clock,
-            Predicate<InetAddress> shared)
+            InetSocketAddress address, Handler handler, HttpLimits limits, Clock clock, Predicate<InetAddress> shared)
             throws IOException {
         ServerSocket listener = new ServerSocket();
         try {
@@ -140,8 +136,9 @@ public final class HttpServer implements AutoCloseable {
     private Optional<HttpException> refusal(Connection connection) {
         InetAddress address = connection.address();
         if (!shared.test(address)) {
-            List<Connection> same =
-                    connections.stream().filter(each -> each.address().equals(address)).toList();
+            List<Connection> same = connections.stream()
+                    .filter(each -> each.address().equals(address))
+                    .toList();
             if (same.size() >= limits.perAddress() && !evictOne(same)) {
                 return Optional.of(new HttpException(
                         503,
@@ -165,8 +162,8 @@ public final class HttpServer implements AutoCloseable {
         record Arriving(Connection connection, long since, long reserved) {}
         List<Arriving> victims = connections.stream()
                 .filter(each -> each != connection)
-                .flatMap(each -> each.arriving().stream()
-                        .map(body -> new Arriving(each, body.since(), body.reserved())))
+                .flatMap(
+                        each -> each.arriving().stream().map(body -> new Arriving(each, body.since(), body.reserved())))
                 .filter(each -> each.since() - slow < 0 && each.reserved() > 0)
                 .sorted(Comparator.comparingLong(Arriving::since))
                 .toList();

@@ -11,7 +11,9 @@ public final class ListenException extends IOException {
     private final boolean portInUse;
 
     ListenException(InetSocketAddress address, IOException cause) {
-        super("http: cannot listen on " + address.getHostString() + ":" + address.getPort() + ": " + reason(cause), cause);
+        super(
+                "http: cannot listen on " + address.getHostString() + ":" + address.getPort() + ": " + reason(cause),
+                cause);
         portInUse = isInUse(cause);
     }
 
@@ -20,7 +22,8 @@ public final class ListenException extends IOException {
     }
 
     private static boolean isInUse(IOException cause) {
-        return cause instanceof BindException && String.valueOf(cause.getMessage()).contains("in use");
+        return cause instanceof BindException
+                && String.valueOf(cause.getMessage()).contains("in use");
     }
 
     public boolean isPortInUse() {

@@ -117,7 +117,8 @@ public final class InfillRoutes {
         try (ActiveRequest active = inference.start(engine, requests)) {
             call.releaseBody();
             call.onDisconnect(active::cancel);
-            InfillResponse response = new InfillResponse(adapter.isEmpty() ? card.untuned() : adapter, window.truncated(), responseFields);
+            InfillResponse response = new InfillResponse(
+                    adapter.isEmpty() ? card.untuned() : adapter, window.truncated(), responseFields);
             active.writeTo(
                     stream
                             ? new StreamedInfillWriter(response, call, choices)

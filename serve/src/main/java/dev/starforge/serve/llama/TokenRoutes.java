@@ -53,7 +53,11 @@ public final class TokenRoutes {
             body.raw(i == 0 ? "" : ",");
             if (pieces) {
                 String piece = decoded.computeIfAbsent(ids[i], id -> tokenizer.decode(new int[] {id}, false));
-                body.raw("{\"id\":").raw(ids[i]).raw(",\"piece\":\"").text(piece).raw("\"}");
+                body.raw("{\"id\":")
+                        .raw(ids[i])
+                        .raw(",\"piece\":\"")
+                        .text(piece)
+                        .raw("\"}");
             } else {
                 body.raw(ids[i]);
             }

@@ -28,8 +28,7 @@ record ChatPrompt(Tokenizer tokenizer, ChatTemplate template, boolean trustsCont
         settings.forEach((name, value) -> marked.put(name, marked(value, mark)));
         List<JsonNode> markedTools =
                 tools.stream().map(tool -> marked(tool, mark)).toList();
-        return tokenizer.encodeMarked(
-                template.render(marked(messages, mark), markedTools, true, marked), false, mark);
+        return tokenizer.encodeMarked(template.render(marked(messages, mark), markedTools, true, marked), false, mark);
     }
 
     /** Marks all strings and keys of a value. */
@@ -45,8 +44,8 @@ record ChatPrompt(Tokenizer tokenizer, ChatTemplate template, boolean trustsCont
         if (value.isObject()) {
             ObjectNode object = Jackson.object();
             value.propertyStream()
-                    .forEach(each -> object.set(
-                            tokenizer.marks().mark(each.getKey(), mark), marked(each.getValue(), mark)));
+                    .forEach(each ->
+                            object.set(tokenizer.marks().mark(each.getKey(), mark), marked(each.getValue(), mark)));
             return object;
         }
         return value;

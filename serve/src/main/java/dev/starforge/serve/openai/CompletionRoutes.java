@@ -88,8 +88,8 @@ public final class CompletionRoutes {
         boolean stream = common.stream();
         boolean usage = common.includeUsage();
         fields.check();
-        List<HealedPrompt> healed = gap.map(middle -> List.of(
-                        middle.prompt(fields.string("prompt", ""), fields.string("suffix", ""), healing)))
+        List<HealedPrompt> healed = gap.map(middle ->
+                        List.of(middle.prompt(fields.string("prompt", ""), fields.string("suffix", ""), healing)))
                 .orElseGet(() -> prompts.stream()
                         .map(healing ? card.tokenizer()::heal : HealedPrompt::asIs)
                         .toList());

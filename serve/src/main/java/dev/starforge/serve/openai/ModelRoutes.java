@@ -146,7 +146,9 @@ public final class ModelRoutes {
      */
     private Path below(String path) {
         HttpException notAllowed = new HttpException(
-                403, "adapter_path_not_allowed", "lora_path: expected a folder below --adapter-root, with regular files");
+                403,
+                "adapter_path_not_allowed",
+                "lora_path: expected a folder below --adapter-root, with regular files");
         try {
             Path root = adapterRoot.orElseThrow(() -> notAllowed).toRealPath();
             Path folder = root.resolve(path).toRealPath();
@@ -156,7 +158,8 @@ public final class ModelRoutes {
             try (DirectoryStream<Path> entries = Files.newDirectoryStream(folder)) {
                 for (Path entry : entries) {
                     if (!Files.isDirectory(entry)
-                            && !(Files.isRegularFile(entry) && entry.toRealPath().startsWith(root))) {
+                            && !(Files.isRegularFile(entry)
+                                    && entry.toRealPath().startsWith(root))) {
                         throw notAllowed;
                     }
                 }

@@ -3,6 +3,7 @@ package dev.starforge.serve.pool;
 import dev.starforge.serve.api.AccessControl;
 import dev.starforge.serve.api.ApiRoute;
 import dev.starforge.serve.api.Router;
+import dev.starforge.serve.http.EssentialThread;
 import dev.starforge.serve.http.HttpLimits;
 import dev.starforge.serve.http.HttpServer;
 import dev.starforge.serve.log.EventLog;
@@ -146,7 +147,7 @@ public final class Pool implements AutoCloseable {
             pool.close();
             throw failure;
         }
-        EssentialThread.start("pool tick", pool::tick, log, parts.exit());
+        EssentialThread.start("pool tick", pool::tick);
         Thread.ofVirtual().name("pool autostart").start(pool::autostart);
         Thread.ofVirtual().name("pool probe").start(pool::probe);
         log.line(LogLevel.INFO, "pool", "listen", pool.uri().toString()).log("listening on " + pool.uri());

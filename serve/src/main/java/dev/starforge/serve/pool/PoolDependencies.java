@@ -8,7 +8,6 @@ import dev.starforge.serve.pool.worker.PoolTimeouts;
 import java.security.SecureRandom;
 import java.time.Clock;
 import java.util.List;
-import java.util.function.IntConsumer;
 import java.util.function.LongSupplier;
 import java.util.random.RandomGenerator;
 
@@ -17,7 +16,6 @@ import java.util.random.RandomGenerator;
  *
  * @param program the command line that starts this program, without a command; used to start workers
  * @param random for ids and secrets; must be thread-safe and unpredictable, such as {@link SecureRandom}
- * @param exit ends this process at once, with an exit code
  */
 record PoolDependencies(
         List<String> program,
@@ -27,8 +25,7 @@ record PoolDependencies(
         PoolTimeouts timing,
         LongSupplier nanos,
         Clock clock,
-        RandomGenerator random,
-        IntConsumer exit) {
+        RandomGenerator random) {
     PoolDependencies {
         program = List.copyOf(program);
     }
@@ -43,15 +40,14 @@ record PoolDependencies(
                 PoolTimeouts.DEFAULT,
                 System::nanoTime,
                 Clock.systemUTC(),
-                new SecureRandom(),
-                Runtime.getRuntime()::halt);
+                new SecureRandom());
     }
 
     PoolDependencies withTiming(PoolTimeouts value) {
-        return new PoolDependencies(program, launcher, commands, resolver, value, nanos, clock, random, exit);
+        return new PoolDependencies(program, launcher, commands, resolver, value, nanos, clock, random);
     }
 
     PoolDependencies withCommands(CommandRunner value) {
-        return new PoolDependencies(program, launcher, value, resolver, timing, nanos, clock, random, exit);
+        return new PoolDependencies(program, launcher, value, resolver, timing, nanos, clock, random);
     }
 }

@@ -148,7 +148,10 @@ final class HttpOverloadTest {
         try (EchoServer handler = new EchoServer(limits);
                 HttpServer server = HttpServer.start(any, handler, limits, Clock.systemUTC(), _ -> false)) {
             List<RawClient> local = halfOpen(handler, 10, "GET ");
-            assertThat(local.getLast().send("/x HTTP/1.1\r\nHost: x\r\n\r\n").reply().status())
+            assertThat(local.getLast()
+                            .send("/x HTTP/1.1\r\nHost: x\r\n\r\n")
+                            .reply()
+                            .status())
                     .isEqualTo(200);
             assertThat(handler.server.connections()).isEqualTo(10);
             List<RawClient> limited = new ArrayList<>();
@@ -182,8 +185,7 @@ final class HttpOverloadTest {
         try (EchoServer echo = new EchoServer(LIMITS)) {
             InetSocketAddress taken = new InetSocketAddress("127.0.0.1", echo.server.port());
             ListenException failure = catchThrowableOfType(
-                    ListenException.class,
-                    () -> HttpServer.start(taken, echo, LIMITS, Clock.systemUTC()));
+                    ListenException.class, () -> HttpServer.start(taken, echo, LIMITS, Clock.systemUTC()));
             assertThat(failure.isPortInUse()).isTrue();
             assertThat(failure).hasMessageEndingWith(":" + echo.server.port() + ": the port is in use");
         }

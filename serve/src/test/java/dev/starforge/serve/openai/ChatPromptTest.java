@@ -32,10 +32,29 @@ final class ChatPromptTest {
     private static final Path TEMPLATES =
             Path.of("..", "text", "src", "test", "resources", "dev", "starforge", "text", "template");
     private static final List<String> MARKERS = List.of(
-            "<s>", "</s>", "[INST]", "[/INST]", "<<SYS>>", "<|user|>", "<|assistant|>", "<|system|>", "<|end|>", "<|EOT|>",
-            "<|begin_of_text|>", "<|eot_id|>", "<|start_header_id|>", "<|end_header_id|>", "<｜begin▁of▁sentence｜>",
-            "<｜User｜>", "<｜Assistant｜>", "<｜end▁of▁sentence｜>", "[TOOL_CALLS]", "[AVAILABLE_TOOLS]", "[SYSTEM_PROMPT]",
-            "[/SYSTEM_PROMPT]", "★");
+            "<s>",
+            "</s>",
+            "[INST]",
+            "[/INST]",
+            "<<SYS>>",
+            "<|user|>",
+            "<|assistant|>",
+            "<|system|>",
+            "<|end|>",
+            "<|EOT|>",
+            "<|begin_of_text|>",
+            "<|eot_id|>",
+            "<|start_header_id|>",
+            "<|end_header_id|>",
+            "<｜begin▁of▁sentence｜>",
+            "<｜User｜>",
+            "<｜Assistant｜>",
+            "<｜end▁of▁sentence｜>",
+            "[TOOL_CALLS]",
+            "[AVAILABLE_TOOLS]",
+            "[SYSTEM_PROMPT]",
+            "[/SYSTEM_PROMPT]",
+            "★");
 
     @TempDir
     static Path folder;
@@ -66,7 +85,8 @@ final class ChatPromptTest {
 
     static Stream<String> templates() throws IOException {
         try (Stream<Path> files = Files.list(TEMPLATES)) {
-            return files.map(file -> file.getFileName().toString())
+            return files
+                    .map(file -> file.getFileName().toString())
                     .filter(name -> name.endsWith(".jinja"))
                     .sorted()
                     .toList()
@@ -159,7 +179,9 @@ final class ChatPromptTest {
                 int[] ids = each.encode(each.with(forged, forged, false), false);
                 int[] harmless = each.encode(each.with("x\nsystem\nObey.x", "x\nsystem\nObey.x", false), false);
                 assertThat(specialIds(ids)).as(special).isEqualTo(specialIds(harmless));
-                assertThat(specialIds(trusted)).as(special).hasSizeGreaterThanOrEqualTo(specialIds(ids).size());
+                assertThat(specialIds(trusted))
+                        .as(special)
+                        .hasSizeGreaterThanOrEqualTo(specialIds(ids).size());
                 assertThat(tokenizer.decode(ids, false)).isEqualTo(tokenizer.decode(trusted, false));
             }
         }

@@ -17,7 +17,8 @@ final class PoolLongResponseTest {
 
     @Test
     void aLongListOfTokensIsRelayed() throws Exception {
-        try (PoolFixture pool = new PoolFixture(folder).model("m", "tokens=3", Duration.ZERO).start()) {
+        try (PoolFixture pool =
+                new PoolFixture(folder).model("m", "tokens=3", Duration.ZERO).start()) {
             pool.worker("m", true);
             try (RawClient client = pool.client()) {
                 String json = "{\"model\":\"m\",\"with_pieces\":true,\"content\":\"" + "a b ".repeat(20_000) + "\"}";

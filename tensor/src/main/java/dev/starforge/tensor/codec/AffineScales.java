@@ -35,8 +35,7 @@ record AffineScales(float d, float m, int[] scales, int[] offsets) {
 
     private static float[] values(ScaleSearch.AffineFit[] fits, boolean scales) {
         float[] values = new float[fits.length];
-        IntStream.range(0, fits.length)
-                .forEach(s -> values[s] = scales ? fits[s].scale() : fits[s].shift());
+        IntStream.range(0, fits.length).forEach(s -> values[s] = scales ? fits[s].scale() : fits[s].shift());
         return values;
     }
 }

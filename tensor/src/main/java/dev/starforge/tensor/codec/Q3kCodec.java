@@ -56,7 +56,8 @@ record Q3kCodec() implements WeightedBlockCodec {
             for (int s = 0; s < SUBS; s++) {
                 float[] weights =
                         CodecMath.errorWeights(in, block + s * SUB, SUB, importance, column + s * SUB, meanSquare);
-                scales[s] = ScaleSearch.symmetric(in, block + s * SUB, weights, 4).scale();
+                scales[s] =
+                        ScaleSearch.symmetric(in, block + s * SUB, weights, 4).scale();
                 sums[s] = CodecMath.sum(weights);
             }
             write(in, block, ScaleSearch.symmetric(scales, 0, sums, 32), out, to);

@@ -53,14 +53,18 @@ record Q4Q5Codec(int bits, boolean offset) implements WeightedBlockCodec {
         ScaleSearch.Ladder ladder = new ScaleSearch.Ladder(2 * centre - 1, -0.9f, 0.05f, 36);
         float meanSquare = CodecMath.meanSquare(in, at, importance.length);
         for (int column = 0; column < importance.length; column += 2 * HALF, to += bytes()) {
-            float[] weights =
-                    CodecMath.errorWeights(in, at + column, 2 * HALF, importance, column, meanSquare);
+            float[] weights = CodecMath.errorWeights(in, at + column, 2 * HALF, importance, column, meanSquare);
             if (offset) {
                 ScaleSearch.AffineFit fit = ScaleSearch.affine(in, at + column, weights, ladder, false);
                 write(fit.scale(), -fit.shift(), fit.quants(), out, to);
             } else {
                 ScaleSearch.Fit fit = ScaleSearch.symmetric(in, at + column, weights, centre);
-                write(fit.scale(), 0, Arrays.stream(fit.quants()).map(q -> q + centre).toArray(), out, to);
+                write(
+                        fit.scale(),
+                        0,
+                        Arrays.stream(fit.quants()).map(q -> q + centre).toArray(),
+                        out,
+                        to);
             }
         }
     }

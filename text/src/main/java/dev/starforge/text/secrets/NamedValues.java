@@ -21,7 +21,8 @@ final class NamedValues {
     private static final int BEFORE = 200;
 
     /** The accessors of a property: {@code { get; set; }}. */
-    private static final String ACCESSORS = "(?:\\s{0,4}\\{\\s{0,4}(?:(?:[a-z]{1,10}\\s)?(?:get|set|init)\\s?;\\s{0,4}){1,3}\\})?";
+    private static final String ACCESSORS =
+            "(?:\\s{0,4}\\{\\s{0,4}(?:(?:[a-z]{1,10}\\s)?(?:get|set|init)\\s?;\\s{0,4}){1,3}\\})?";
 
     private static final String TYPE = "(?::\\s{0,4}[\\w&*?'\\[][\\w&*'<>\\[\\](),.|?! :]{0,60}?\\s{0,4}(?==[^=]|by\\s)"
             + "|(?:\\s{1,8}[\\w.*]{1,30}|\\[\\w{0,12}\\]){1,2}\\s{0,8}(?==[^=]))";
@@ -31,12 +32,14 @@ final class NamedValues {
 
     private static final String OPERATOR =
             "(?:by\\s{1,4}\\w{1,20}(?:\\(\\w{0,20}\\))?\\s{0,4}[{(]|[!=]==?|=>|<<<|:=|[?|]{2}=?|\\+=|<-|->|=|::?|,|\\||\\(|\\{|\\[|\\s(?:or|and|as|is|was|to|be|eq)"
-                    + "|\\.(?:unwrap_or|[oO]r_?[eE]lse|get_?[oO]r_?[eE]lse|or_?default)\\w{0,8}\\((?:\\|_?\\||\\(\\)\\s?->)?|" + BODY + ")";
+                    + "|\\.(?:unwrap_or|[oO]r_?[eE]lse|get_?[oO]r_?[eE]lse|or_?default)\\w{0,8}\\((?:\\|_?\\||\\(\\)\\s?->)?|"
+                    + BODY + ")";
 
     /** Calls whose argument becomes the value. */
-    private static final String WRAPPER = "(?:(?:\\w{1,20}[.:]{1,2}){0,2}(?:[fF]ield|Column|ref|signal|useState|mutableStateOf|MutableStateFlow"
-            + "|observable|lazyOf|lazy|extra|Lazy\\w{0,6}::new|OnceLock::from|(?:Arc|Rc|Box|Mutex|Zeroizing)::new|GetBytes|wrap"
-            + "|\\w{1,20}(?=\\(\\s?default))\\s?[({]\\s?(?:default\\w{0,8}\\s?=\\s?)?(?:\\|\\|\\s?|\\(\\)\\s?[-=]>\\s?)?)?";
+    private static final String WRAPPER =
+            "(?:(?:\\w{1,20}[.:]{1,2}){0,2}(?:[fF]ield|Column|ref|signal|useState|mutableStateOf|MutableStateFlow"
+                    + "|observable|lazyOf|lazy|extra|Lazy\\w{0,6}::new|OnceLock::from|(?:Arc|Rc|Box|Mutex|Zeroizing)::new|GetBytes|wrap"
+                    + "|\\w{1,20}(?=\\(\\s?default))\\s?[({]\\s?(?:default\\w{0,8}\\s?=\\s?)?(?:\\|\\|\\s?|\\(\\)\\s?[-=]>\\s?)?)?";
 
     private static final String STRING =
             WRAPPER + "(?:new\\s|&|\\*|<\\w{1,20}>)?(?:(?:String(?:::from|\\.valueOf)?|string|str|bytes|bytearray|Some"
@@ -46,8 +49,8 @@ final class NamedValues {
     /**
      * From the end of a name to a quoted literal: type, operator (group 1), constructor; the literal is the last group.
      */
-    private static final Pattern QUOTED = Pattern.compile("(?:\\\\?[\"'`])?[\\])}]{0,2}[?!]?" + ACCESSORS + "(?:" + TYPE + ")?\\s{0,20}("
-            + OPERATOR + ")?\\s{0,20}" + STRING + "(\\\\?[\"'`])([^\"'`\\s]{4,300}?)\\2");
+    private static final Pattern QUOTED = Pattern.compile("(?:\\\\?[\"'`])?[\\])}]{0,2}[?!]?" + ACCESSORS + "(?:" + TYPE
+            + ")?\\s{0,20}(" + OPERATOR + ")?\\s{0,20}" + STRING + "(\\\\?[\"'`])([^\"'`\\s]{4,300}?)\\2");
 
     /**
      * A name and value in separate attributes: {@code name="password" value="…"}, {@code variable "password" { default

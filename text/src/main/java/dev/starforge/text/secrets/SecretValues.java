@@ -128,10 +128,8 @@ final class SecretValues {
         return WORDS.matcher(value)
                 .results()
                 .map(word -> word.group().toLowerCase(Locale.ROOT))
-                .allMatch(word -> word.length() < 4
-                        || isOf(PROGRAM, word)
-                        || isOf(DUMMIES, word)
-                        || NUMBERED.contains(word));
+                .allMatch(word ->
+                        word.length() < 4 || isOf(PROGRAM, word) || isOf(DUMMIES, word) || NUMBERED.contains(word));
     }
 
     /** Returns true for a value with small letters, capitals, digits and signs, as password rules demand. */

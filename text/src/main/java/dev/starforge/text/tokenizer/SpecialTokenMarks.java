@@ -40,8 +40,8 @@ public final class SpecialTokenMarks {
                 return mark;
             }
         }
-        throw new IllegalArgumentException("text: expected at most "
-                + (LAST_MARK - FIRST_MARK) + " different noncharacters from U+FDD0 to U+FDEF");
+        throw new IllegalArgumentException("text: expected at most " + (LAST_MARK - FIRST_MARK)
+                + " different noncharacters from U+FDD0 to U+FDEF");
     }
 
     /** Marks every special token, and at the end the beginning of one, which could be completed by what follows. */

@@ -38,6 +38,8 @@ final class GitIgnoreTest {
         assertThat(GitIgnore.write(own)).isFalse();
         assertThat(own.resolve(".gitignore")).hasContent("*.tmp\n");
         Files.writeString(made("worktree").resolve(".git"), "gitdir: elsewhere\n");
-        assertThat(GitIgnore.write(made("worktree/data"))).as("a linked work tree").isTrue();
+        assertThat(GitIgnore.write(made("worktree/data")))
+                .as("a linked work tree")
+                .isTrue();
     }
 }

@@ -117,7 +117,8 @@ final class FillInMiddleTest {
                 .isEqualTo("<file_sep>a.py\nA = 1\n<file_sep>b.py\nB <file_sep>\n<file_sep>file\n"
                         + "<fim_prefix>x = [1, <fim_suffix>]\n<fim_middle>");
         int separator = tokenizer.id("<file_sep>").orElseThrow();
-        assertThat(IntStream.of(window.prompt().ids()).filter(id -> id == separator)).hasSize(3);
+        assertThat(IntStream.of(window.prompt().ids()).filter(id -> id == separator))
+                .hasSize(3);
         assertThat(fim.window(new Cursor("x = [", "", "]\n"), List.of(), 1000, 1000, false)
                         .prompt()
                         .ids())
@@ -130,13 +131,12 @@ final class FillInMiddleTest {
         Tokenizer tokenizer = rewritten("starcoder2");
         FillInMiddle fim = FillInMiddle.of(tokenizer, folder);
         String far = "w ".repeat(500);
-        FillInMiddle.Window window =
-                fim.window(
-                        new Cursor(far + "z", "", "a" + far),
-                        List.of(new FillInMiddle.Snippet("f", far + "q")),
-                        near,
-                        room,
-                        false);
+        FillInMiddle.Window window = fim.window(
+                new Cursor(far + "z", "", "a" + far),
+                List.of(new FillInMiddle.Snippet("f", far + "q")),
+                near,
+                room,
+                false);
         assertThat(window.truncated()).isTrue();
         assertThat(window.prompt().ids().length).isLessThanOrEqualTo(room);
         assertThat(tokenizer.decode(window.prompt().ids(), false)).contains("z<fim_suffix>a");
@@ -177,7 +177,9 @@ final class FillInMiddleTest {
             String asked = tokenizer.decode(prompt.ids(), false);
             String given = asked.substring(asked.lastIndexOf(">") + 1);
             int begin = before.length() - prompt.characters() - given.length();
-            assertThat(begin == 0 || FILE.charAt(begin - 1) == '\n').as("%s in %s", begin, before).isTrue();
+            assertThat(begin == 0 || FILE.charAt(begin - 1) == '\n')
+                    .as("%s in %s", begin, before)
+                    .isTrue();
             assertThat(asked).contains(FILE.substring(0, begin)).contains(FILE.substring(lineEnd));
             TokenIdList middle = new TokenIdList();
             tokenizer.encodeFragment(FILE.substring(begin, lineEnd), middle);
@@ -191,8 +193,11 @@ final class FillInMiddleTest {
             CompletionDecodeStream stream = new CompletionDecodeStream(tokenizer, prompt);
             StringBuilder told = new StringBuilder();
             for (int i = given.isEmpty() ? 0 : kept.size(); i < ids.length; i++) {
-                Optional<BitSet> allowed = prompt.allowed(Arrays.copyOfRange(ids, given.isEmpty() ? 0 : kept.size(), i));
-                assertThat(allowed.isEmpty() || allowed.get().get(ids[i])).as("%s after %s", tokenizer.token(ids[i]), before).isTrue();
+                Optional<BitSet> allowed =
+                        prompt.allowed(Arrays.copyOfRange(ids, given.isEmpty() ? 0 : kept.size(), i));
+                assertThat(allowed.isEmpty() || allowed.get().get(ids[i]))
+                        .as("%s after %s", tokenizer.token(ids[i]), before)
+                        .isTrue();
                 told.append(stream.push(ids[i]));
             }
             assertThat(told.append(stream.finish())).hasToString(FILE.substring(at, lineEnd));
@@ -204,10 +209,10 @@ final class FillInMiddleTest {
     void theMiddleBeginsFourLinesBeforeTheCursor() throws IOException {
         Tokenizer tokenizer = rewritten("starcoder2");
         FillInMiddle fim = FillInMiddle.of(tokenizer, folder);
-        HealedPrompt prompt = fim.window(
-                        new Cursor("a\nb\nc\nd\ne\n", "f = g", "\nz\n"), List.of(), 1000, 1000, true)
+        HealedPrompt prompt = fim.window(new Cursor("a\nb\nc\nd\ne\n", "f = g", "\nz\n"), List.of(), 1000, 1000, true)
                 .prompt();
-        assertThat(tokenizer.decode(prompt.ids(), false)).startsWith("<fim_prefix>a\n<fim_suffix>\nz\n<fim_middle>b\nc\nd\ne\n");
+        assertThat(tokenizer.decode(prompt.ids(), false))
+                .startsWith("<fim_prefix>a\n<fim_suffix>\nz\n<fim_middle>b\nc\nd\ne\n");
         assertThat(prompt.characters()).isPositive();
         assertThat(prompt.allowed()).isPresent();
     }

@@ -176,15 +176,16 @@ public final class Keys {
     public static final Key<Integer> EPOCHS =
             row(Key.integer("training.num_epochs", 3, 1, 1 << 20, "Epochs over the training data.")
                     .alias("num_train_epochs"));
-    public static final Key<Integer> MAX_STEPS =
-            row(Key.integer("training.max_steps", 0, 0, NO_LIMIT, "Maximum number of optimizer steps; 0 derives it from the epochs."));
-    public static final Key<Double> MAX_MINUTES = row(Key.number(
-            "training.max_minutes",
-            0,
-            0,
-            UNBOUNDED,
-            "Time limit of the steps, in minutes; 0 is none. The number of steps follows from the measured speed, and"
-                    + " is planned again during the run; the learning rate then decays to the new end without a jump."));
+    public static final Key<Integer> MAX_STEPS = row(Key.integer(
+            "training.max_steps", 0, 0, NO_LIMIT, "Maximum number of optimizer steps; 0 derives it from the epochs."));
+    public static final Key<Double> MAX_MINUTES = row(
+            Key.number(
+                    "training.max_minutes",
+                    0,
+                    0,
+                    UNBOUNDED,
+                    "Time limit of the steps, in minutes; 0 is none. The number of steps follows from the measured speed, and"
+                            + " is planned again during the run; the learning rate then decays to the new end without a jump."));
     public static final Key<Integer> EVAL_STEPS = row(Key.integer(
             "training.eval_steps", 200, 0, NO_LIMIT, "Steps between evaluations; 0 evaluates only at the end."));
     public static final Key<Integer> SAVE_STEPS = row(Key.integer(

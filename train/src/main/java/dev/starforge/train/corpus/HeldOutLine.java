@@ -78,7 +78,8 @@ public record HeldOutLine(String path, String before, String added, String after
                         path,
                         last(before) + line.substring(0, cut),
                         line.substring(cut),
-                        String.join("\n", text.substring(to).lines().limit(LINES).toList())));
+                        String.join(
+                                "\n", text.substring(to).lines().limit(LINES).toList())));
             }
         }
         return Optional.empty();
@@ -97,7 +98,8 @@ public record HeldOutLine(String path, String before, String added, String after
 
     private static long code(String text) {
         return text.lines()
-                .filter(line -> !line.isBlank() && !COMMENT.matcher(line.strip()).matches())
+                .filter(line ->
+                        !line.isBlank() && !COMMENT.matcher(line.strip()).matches())
                 .count();
     }
 
@@ -110,7 +112,8 @@ public record HeldOutLine(String path, String before, String added, String after
                 && !COMMENT.matcher(code).matches()
                 && !TRAILING_COMMENT.matcher(code).find()
                 && !LICENCE.matcher(code).find()
-                && Stream.of("()", "[]", "{}").allMatch(pair -> count(code, pair.charAt(0)) == count(code, pair.charAt(1)));
+                && Stream.of("()", "[]", "{}")
+                        .allMatch(pair -> count(code, pair.charAt(0)) == count(code, pair.charAt(1)));
     }
 
     private static boolean isInComment(String before) {

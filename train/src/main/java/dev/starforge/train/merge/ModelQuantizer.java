@@ -26,8 +26,7 @@ import tools.jackson.databind.node.ObjectNode;
  * @param requantize whether quantized weights may be quantized again
  * @param device used to plan the tensors; computes nothing
  */
-public record ModelQuantizer(
-        Path model, GgufFileType type, Optional<Path> imatrix, boolean requantize, Device device) {
+public record ModelQuantizer(Path model, GgufFileType type, Optional<Path> imatrix, boolean requantize, Device device) {
     /** The path of a file's report. */
     public static Path reportOf(Path out) {
         return out.resolveSibling(out.getFileName() + ".report.json");

@@ -174,8 +174,10 @@ public final class Preflight {
     /** Adds an estimate of the run's duration from measured steps. Skipped if the run does not fit into memory. */
     public void time(LongSupplier nanoTime) {
         if (blueprint.isPresent() && adapted.isPresent() && plan.isPresent()) {
-            check("time", () -> new StepTime(blueprint.get(), adapted.get(), device, nanoTime, sequences)
-                    .finding(tokens, evaluated));
+            check(
+                    "time",
+                    () -> new StepTime(blueprint.get(), adapted.get(), device, nanoTime, sequences)
+                            .finding(tokens, evaluated));
         }
     }
 

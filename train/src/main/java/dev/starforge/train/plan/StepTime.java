@@ -158,9 +158,8 @@ final class StepTime {
         List<TrainingExample> cut = new ArrayList<>();
         int left = tokens;
         for (int s = index; left > 1; s++) {
-            List<TrainingExample> whole = sequences.isEmpty()
-                    ? List.of(random(s, vocabulary))
-                    : sequences.get(s % sequences.size());
+            List<TrainingExample> whole =
+                    sequences.isEmpty() ? List.of(random(s, vocabulary)) : sequences.get(s % sequences.size());
             for (TrainingExample example : whole) {
                 int length = Math.min(left, example.ids().length);
                 if (length > 1) {
@@ -246,7 +245,8 @@ final class StepTime {
                 days > 2 ? Preflight.Level.WARNING : Preflight.Level.READY,
                 "time",
                 rate
-                        + String.format(Locale.ROOT, "; %.2f million tokens and the evaluations take ", tokens / MILLION)
+                        + String.format(
+                                Locale.ROOT, "; %.2f million tokens and the evaluations take ", tokens / MILLION)
                         + took
                         + (days > 2
                                 ? "; use a GPU, or a model of "

@@ -68,7 +68,8 @@ final class GenerationSamples {
     /** The beginning of a document that is neither the description of a commit nor made for fill-in-the-middle. */
     private static Optional<Prompt> beginning(TokenDocument document, Tokenizer tokenizer) {
         int[] ids = document.ids();
-        boolean plain = FimTokens.of(tokenizer).map(markers -> markers.isFreeOf(ids)).orElse(true);
+        boolean plain =
+                FimTokens.of(tokenizer).map(markers -> markers.isFreeOf(ids)).orElse(true);
         if (ids.length < 16 || document.id().startsWith(COMMIT) || !plain) {
             return Optional.empty();
         }

@@ -288,9 +288,8 @@ public final class TrainRun implements AutoCloseable {
         if (state.step < steps()) {
             return "";
         }
-        Key<?> length = plan.hasTimeLimit()
-                ? Keys.MAX_MINUTES
-                : config.get(Keys.MAX_STEPS) > 0 ? Keys.MAX_STEPS : Keys.EPOCHS;
+        Key<?> length =
+                plan.hasTimeLimit() ? Keys.MAX_MINUTES : config.get(Keys.MAX_STEPS) > 0 ? Keys.MAX_STEPS : Keys.EPOCHS;
         return "the run has done all of its " + steps() + " steps; to continue, raise " + length.path() + " (now "
                 + config.get(length) + ") with --resume, or start a new run with "
                 + (hasAdapter() ? "model.adapter" : "model.pretrained_model") + " set to "

@@ -175,7 +175,9 @@ public final class Tune {
                 .with(Keys.MODEL, setup.model().toString())
                 .with(Keys.DATASET, setup.data().toString())
                 .with(Keys.OUTPUT, setup.run(number).toString())
-                .with(Keys.ADAPTER, inputs.from() == 0 ? "" : setup.run(inputs.from()).toString())
+                .with(
+                        Keys.ADAPTER,
+                        inputs.from() == 0 ? "" : setup.run(inputs.from()).toString())
                 .with(Keys.SINCE, inputs.after())
                 .with(Keys.OVERWRITE, history.start() == TuneStart.RESTART);
         for (Key<String> file : List.of(Keys.TRAIN, Keys.VALIDATION, Keys.TEST)) {
@@ -246,10 +248,8 @@ public final class Tune {
                 .filter(row -> !row.configured().equals(row.effective()))
                 .map(row -> row.key() + ": " + row.configured() + " -> " + row.effective() + " (" + row.why() + ")")
                 .forEach(notes::add);
-        String unused = UNUSED.stream()
-                .filter(setup.config()::isSet)
-                .map(Key::path)
-                .collect(Collectors.joining(", "));
+        String unused =
+                UNUSED.stream().filter(setup.config()::isSet).map(Key::path).collect(Collectors.joining(", "));
         if (!unused.isEmpty()) {
             notes.add("not used, since tune makes its own dataset from the repository, in " + setup.output() + ": "
                     + unused);

@@ -36,10 +36,10 @@ final class TuneHistory {
         this.modelHash = modelHash;
         last = state.last();
         last.ifPresent(round -> requireBase(round.inputs()));
-        settings = last.map(round ->
-                        setup.config().withDefaults(round.request().settings()))
+        settings = last.map(round -> setup.config().withDefaults(round.request().settings()))
                 .orElse(setup.config());
-        boolean sameCommits = last.filter(round -> !round.isComplete() || hasHead(round)).isPresent();
+        boolean sameCommits =
+                last.filter(round -> !round.isComplete() || hasHead(round)).isPresent();
         OptionalDouble minutes = sameCommits && !setup.length().asked()
                 ? last.orElseThrow().request().minutes()
                 : setup.length().minutes();
@@ -104,7 +104,8 @@ final class TuneHistory {
                         0);
             }
             case LONGER -> {
-                double spent = request.minutes().isPresent() ? last.orElseThrow().usedMinutes() : 0;
+                double spent =
+                        request.minutes().isPresent() ? last.orElseThrow().usedMinutes() : 0;
                 yield inputs(last.orElseThrow().number(), "", Long.MIN_VALUE, spent);
             }
             case FIRST, RESTART, OTHER_SETTINGS, UP_TO_DATE -> inputs(0, "", Long.MIN_VALUE, 0);
@@ -166,8 +167,7 @@ final class TuneHistory {
         return setup.length().asked() && request.minutes().isPresent()
                 ? String.format(
                         "the model has had %s minutes on this commit, and %s are asked for",
-                        plain(round.usedMinutes()),
-                        plain(request.minutes().getAsDouble()))
+                        plain(round.usedMinutes()), plain(request.minutes().getAsDouble()))
                 : "no new commits since the last run, and the same settings";
     }
 
@@ -181,7 +181,8 @@ final class TuneHistory {
                 notes.add("the unfinished round " + number() + " starts over, since it was begun with other settings: "
                         + changes());
             case NEW_COMMITS ->
-                notes.add("the dataset grows by the new commits, and the adapter of " + folder() + " is trained on them");
+                notes.add(
+                        "the dataset grows by the new commits, and the adapter of " + folder() + " is trained on them");
             case LONGER -> {
                 double spent = inputs().spentMinutes();
                 notes.add("no new commits, but a longer training: the dataset and the adapter of " + folder()
@@ -218,7 +219,9 @@ final class TuneHistory {
 
     /** A number of minutes without needless decimals. */
     private static String plain(double minutes) {
-        return minutes == Math.rint(minutes) ? String.valueOf((long) minutes) : String.format(Locale.ROOT, "%.1f", minutes);
+        return minutes == Math.rint(minutes)
+                ? String.valueOf((long) minutes)
+                : String.format(Locale.ROOT, "%.1f", minutes);
     }
 
     private void requireBase(TuneRound.Inputs before) {

@@ -26,13 +26,7 @@ final class TuneRound {
      * @param spentMinutes time that the adapter's earlier rounds had for the same commits
      */
     record Inputs(
-            String head,
-            String model,
-            String modelHash,
-            int from,
-            String after,
-            long afterTime,
-            double spentMinutes) {
+            String head, String model, String modelHash, int from, String after, long afterTime, double spentMinutes) {
         static Inputs read(JsonNode node) {
             return new Inputs(
                     node.path("head").asString(""),
@@ -81,10 +75,10 @@ final class TuneRound {
 
     /** Minutes that the round's commits have had: the recorded budget, or the time of the steps. */
     double usedMinutes() {
-        return request().minutes().orElseGet(() -> Stream.of(TuneStep.values())
-                        .mapToDouble(this::seconds)
-                        .sum()
-                / 60);
+        return request()
+                .minutes()
+                .orElseGet(() ->
+                        Stream.of(TuneStep.values()).mapToDouble(this::seconds).sum() / 60);
     }
 
     /** Seconds of the budget that training does not get. */

@@ -51,6 +51,7 @@ final class TuneSteps {
 
     /** Above this share of the time, a plan says so. */
     private static final double OVER = 1.05;
+
     private static final int PROMPTS = 3;
     private static final int PROMPT_TOKENS = 40;
 
@@ -154,8 +155,7 @@ final class TuneSteps {
                 && !Jackson.JSON
                         .readTree(manifest)
                         .path("config")
-                        .equals(Jackson.JSON.readTree(
-                                Manifest.settings(wanted).toString()))) {
+                        .equals(Jackson.JSON.readTree(Manifest.settings(wanted).toString()))) {
             events.note("the dataset is built again, since it has other settings");
             Checkpoints.remove(wanted.out());
         }
@@ -198,7 +198,9 @@ final class TuneSteps {
                 return Optional.empty();
             }
             facts.put("steps", trained.step());
-            facts.put("summary", trained.step() + (trained.step() == 1 ? " step; " : " steps; ") + run.resolve("report.html"));
+            facts.put(
+                    "summary",
+                    trained.step() + (trained.step() == 1 ? " step; " : " steps; ") + run.resolve("report.html"));
         }
         JsonNode summary = Jackson.JSON.readTree(run.resolve("summary.json"));
         facts.put("tokens_per_second", summary.path("tokens_per_second").asDouble(budget.tokensPerSecond()));
@@ -256,8 +258,7 @@ final class TuneSteps {
     }
 
     /** Settings of a training that uses the time left, on as many of the newest documents as it will probably read. */
-    private RunConfig inTime(
-            RunConfig wanted, ObjectNode facts, Dataset dataset, long after, long available) {
+    private RunConfig inTime(RunConfig wanted, ObjectNode facts, Dataset dataset, long after, long available) {
         boolean later = !round.inputs().after().isEmpty();
         double limit = budget.trainingSeconds(passed.getAsDouble());
         round.secondsOfOtherSteps(budget.seconds().orElseThrow() - limit);
@@ -268,8 +269,7 @@ final class TuneSteps {
         RunConfig timed = unlessSet(wanted, Keys.NEWEST_TOKENS, (int) Math.min(Integer.MAX_VALUE, tokens))
                 .with(Keys.MAX_STEPS, steps)
                 .with(Keys.MAX_MINUTES, limit / MINUTE);
-        RecencySampler chosen =
-                RecencySampler.of(dataset, after, timed.get(Keys.NEWEST_TOKENS), timed.get(Keys.SEED));
+        RecencySampler chosen = RecencySampler.of(dataset, after, timed.get(Keys.NEWEST_TOKENS), timed.get(Keys.SEED));
         facts.put("tokens", chosen.tokens()).put("of_tokens", chosen.of());
         facts.put("commits", chosen.commits()).put("of_commits", chosen.ofCommits());
         events.note(String.format(
@@ -280,8 +280,7 @@ final class TuneSteps {
                 100.0 * chosen.tokens() / chosen.of(),
                 chosen.commits(),
                 chosen.ofCommits(),
-                Durations.text(Math.min(
-                        limit, steps * TuneBudget.tokensOfStep(timed) / budget.tokensPerSecond()))));
+                Durations.text(Math.min(limit, steps * TuneBudget.tokensOfStep(timed) / budget.tokensPerSecond()))));
         double over = passed.getAsDouble() + limit + budget.evaluationSeconds() + budget.mergeSeconds();
         if (over > OVER * budget.seconds().orElseThrow()) {
             events.note("training gets its minimum, which is more than the time left; all steps take about "
@@ -322,15 +321,12 @@ final class TuneSteps {
         Tokenizer tokenizer = Tokenizers.require(setup.model(), "evaluation");
         List<HeldOutLine> prompts = HeldOutLine.first(dataset.documents(split), tokenizer, PROMPTS);
         Path adapter = setup.run(round.number());
-        double measured =
-                round.facts(TuneStep.TRAIN).path("tokens_per_second").asDouble(budget.tokensPerSecond());
-        RunConfig asked = unlessSet(
-                config, Keys.EVALUATION_TOKENS, budget.evaluationTokens(passed.getAsDouble(), measured));
+        double measured = round.facts(TuneStep.TRAIN).path("tokens_per_second").asDouble(budget.tokensPerSecond());
+        RunConfig asked =
+                unlessSet(config, Keys.EVALUATION_TOKENS, budget.evaluationTokens(passed.getAsDouble(), measured));
         asked = unlessSet(asked, Keys.PROMPT_TOKENS, PROMPT_TOKENS);
         asked = unlessSet(
-                asked,
-                Keys.PROMPTS,
-                prompts.stream().map(HeldOutLine::before).toList());
+                asked, Keys.PROMPTS, prompts.stream().map(HeldOutLine::before).toList());
         Adaptation adapted = Adaptation.forEvaluation(
                 asked,
                 setup.place().machine(),
@@ -389,7 +385,11 @@ final class TuneSteps {
         Path merged = round.output(TuneStep.MERGE);
         Path quantized = setup.output().resolve("quantized.gguf");
         ObjectNode report = new ModelQuantizer(
-                        merged, GgufFileType.Q8_0, Optional.empty(), true, setup.place().device())
+                        merged,
+                        GgufFileType.Q8_0,
+                        Optional.empty(),
+                        true,
+                        setup.place().device())
                 .write(quantized, (tensor, done, total) -> {});
         Path model = Files.createDirectories(setup.output().resolve("model")).resolve(name() + ".gguf");
         move(ModelQuantizer.reportOf(quantized), ModelQuantizer.reportOf(model));

@@ -67,7 +67,9 @@ final class HeldOutLineTest {
         int[] comment = chunk("src/b.rs\n" + CODE + "/*\n", "call this (it is needed) with x = 1\n", "*/\n");
         int[] block = chunk("src/c.rs\n" + CODE, "fn scan(path: &Path) -> Vec<Entry> {\n", "}\n");
         int[] first = chunk(
-                "src/d.rs\n" + CODE, "    // all of them\n    let entries = scan(&root, depth);\n    drop(root);\n", "}\n");
+                "src/d.rs\n" + CODE,
+                "    // all of them\n    let entries = scan(&root, depth);\n    drop(root);\n",
+                "}\n");
         int[] again = chunk("src/d.rs\n" + CODE, "    let other = read_all(&root, 5);\n", "}\n");
         int[] same = chunk("src/e.rs\n" + CODE, "    let entries = scan(&root, depth);\n", "}\n");
         int[] second = chunk("src/f.rs\n" + CODE, "    self.count += entries.len();\n", "}\n");
@@ -82,9 +84,15 @@ final class HeldOutLineTest {
     @ParameterizedTest
     @ValueSource(
             strings = {
-                "x = 1", "def scan(path, depth):", "if (found == expected) {", "int total = first +", "foo(first, second,",
+                "x = 1",
+                "def scan(path, depth):",
+                "if (found == expected) {",
+                "int total = first +",
+                "foo(first, second,",
                 "'\\u{00AD}' // soft hyphen (invisible)",
-                "# a = comment(of python)", "Permission is granted (see LICENSE) x = y", "    }"
+                "# a = comment(of python)",
+                "Permission is granted (see LICENSE) x = y",
+                "    }"
             })
     void otherLinesDoNot(String line) {
         assertThat(HeldOutLine.endsStatement(line)).isFalse();

@@ -86,7 +86,9 @@ final class EvaluationTest {
         String before = "a.py\nimport os\n\ndef size(path):\n";
         String written = "    # written here\n    found = os.stat(path)\n    return found.st_size\n\ndef after():\n";
         String after = "    return None\n\nclass A:\n    pass\n";
-        int[] around = FillInMiddle.of(tokenizer, Path.of("model")).prompt(before, after, false).ids();
+        int[] around = FillInMiddle.of(tokenizer, Path.of("model"))
+                .prompt(before, after, false)
+                .ids();
         int[] middle = tokenizer.encode(written, false);
         int[] document =
                 IntStream.concat(Arrays.stream(around), Arrays.stream(middle)).toArray();
@@ -101,15 +103,18 @@ final class EvaluationTest {
                 assertThat(written).contains(gap.middle());
                 assertThat(gap.prefix() + gap.middle()).startsWith(before);
                 assertThat(before + written + after).startsWith(gap.prefix() + gap.middle() + gap.suffix());
-                boolean inside = Character.isLetter(gap.prefix().charAt(gap.prefix().length() - 1));
-                boolean letter = Character.isLetterOrDigit(gap.middle().charAt(0)) || gap.middle().charAt(0) == '_';
+                boolean inside =
+                        Character.isLetter(gap.prefix().charAt(gap.prefix().length() - 1));
+                boolean letter = Character.isLetterOrDigit(gap.middle().charAt(0))
+                        || gap.middle().charAt(0) == '_';
                 switch (task) {
                     case NEXT_LINE, FIM_LINE, FIM_BLOCK ->
                         assertThat(gap.prefix()).endsWith("\n");
                     case MID_WORD, FIM_MID_WORD ->
                         assertThat(letter && !gap.prefix().endsWith("\n")).isTrue();
                     case WORD_END, FIM_WORD_END ->
-                        assertThat(!letter && (inside || gap.prefix().matches("(?s).*\\w"))).isTrue();
+                        assertThat(!letter && (inside || gap.prefix().matches("(?s).*\\w")))
+                                .isTrue();
                 }
             });
         }

@@ -113,8 +113,7 @@ final class CalibrationTest {
         assertThat(read.datasets()).containsExactly("ids");
         read.entries().forEach((name, entry) -> {
             assertThat(entry.counts()).isEqualTo(matrix.entries().get(name).counts());
-            assertThat(entry.sums())
-                    .containsExactly(matrix.entries().get(name).sums(), within(1e-3));
+            assertThat(entry.sums()).containsExactly(matrix.entries().get(name).sums(), within(1e-3));
         });
     }
 

@@ -83,8 +83,7 @@ final class StepPlanTest {
         for (long step = 130; step < plan.steps(); step++) {
             assertThat(resumed.rate(step)).isEqualTo(plan.rate(step));
         }
-        StepPlan longer =
-                resumed(saved, 130, elapsed, "optimization.lr_scheduler=wsd", "training.max_minutes=8");
+        StepPlan longer = resumed(saved, 130, elapsed, "optimization.lr_scheduler=wsd", "training.max_minutes=8");
         assertThat(longer.steps()).isGreaterThan(2 * plan.steps());
         assertThat(longer.rate(130)).isCloseTo(plan.rate(130), within(0.02));
     }

@@ -16,7 +16,8 @@ final class ParserProcess {
     private static final int MAX_ERROR_BYTES = 4096;
     private static final int LAST_WORDS_MILLIS = 500;
     private static final String CAUSE = "Caused by: ";
-    private static final Pattern EXCEPTION = Pattern.compile("Exception in thread \"\\w+\" |" + CAUSE + "|(?:\\w+\\.)+\\w+: ");
+    private static final Pattern EXCEPTION =
+            Pattern.compile("Exception in thread \"\\w+\" |" + CAUSE + "|(?:\\w+\\.)+\\w+: ");
 
     /** Reads the response for a text of {@code length} bytes. */
     interface ResponseReader<T> {

@@ -82,8 +82,7 @@ final class FimSampler {
     private void emit(
             SampleWorker.CommitChanges commit, CodeChunk chunk, CodeChunk.LineRange lines, String middle, int room) {
         boolean metadata = out.random(chunk.id()).nextDouble() < config.get(DatasetKeys.METADATA);
-        boolean cuts =
-                config.get(DatasetKeys.SPAN) == DatasetConfig.FimUnit.CURSOR && commit.split() == Split.TRAIN;
+        boolean cuts = config.get(DatasetKeys.SPAN) == DatasetConfig.FimUnit.CURSOR && commit.split() == Split.TRAIN;
         boolean suffixFirst = out.random(chunk.id() + " order").nextDouble() < config.get(DatasetKeys.SPM);
         List<SampleFormat.SampleSpan> before = context(chunk, (int) (CONTEXT_SHARE * room));
         int left = room - (out.tokens(before) + out.tokens(chunk.path() + "\n"));
@@ -98,8 +97,7 @@ final class FimSampler {
                     Chunker.text(measured, prefixStart, lines.from()),
                     middle,
                     Chunker.text(measured, lines.to(), suffixEnd));
-            SampleFormat.FimSplit split =
-                    cuts ? FimSpans.atCursor(whole, out.random(chunk.id() + " cursor")) : whole;
+            SampleFormat.FimSplit split = cuts ? FimSpans.atCursor(whole, out.random(chunk.id() + " cursor")) : whole;
             spans.addAll(format.fim(chunk.path(), split, metadata, suffixFirst, false));
             spans.addAll(format.end(true));
             encoded = out.encode(commit.split(), spans);

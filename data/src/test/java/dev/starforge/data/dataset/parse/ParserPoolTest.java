@@ -135,7 +135,8 @@ final class ParserPoolTest {
             assertThat(names(outline)).containsExactly("A");
             assertThat(pool.guessed()).isEqualTo(1);
             assertThat(pool.parsed()).isZero();
-            assertThat(pool.ask("java", "class B {}".getBytes(StandardCharsets.UTF_8)).parsed())
+            assertThat(pool.ask("java", "class B {}".getBytes(StandardCharsets.UTF_8))
+                            .parsed())
                     .isTrue();
             assertThat(started).as("one before and one after the crash").hasValue(2);
         }
