@@ -245,6 +245,9 @@ final class SchedulerAdapterTest {
                         EngineErrorKind.ADAPTER_UNUSABLE,
                         () -> server.scheduler.loadAdapter("two", TinyModel.GOLDEN.resolve(other + "/adapter")));
             }
+            assertThatThrownBy(() -> server.scheduler.loadAdapter("two", broken))
+                    .hasMessageStartingWith("adapter_config.json: ")
+                    .hasMessageNotContaining(folder.toString());
             server.scheduler.loadAdapter("two", path(2));
         }
         try (TinyServer server = new TinyServer(Setup.of("llama3", asynchronous))) {

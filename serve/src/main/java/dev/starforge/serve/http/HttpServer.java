@@ -146,7 +146,11 @@ public final class HttpServer implements AutoCloseable {
                         "all " + limits.perAddress() + " connections that one address may have are in use"));
             }
         }
-        if (connections.size() < limits.connections() || evictOne(connections)) {
+        boolean full = connections.size() >= limits.connections();
+        while (full && evictOne(connections)) {
+            full = connections.size() >= limits.connections();
+        }
+        if (!full) {
             return Optional.empty();
         }
         connection.serveEssentialOnly();
