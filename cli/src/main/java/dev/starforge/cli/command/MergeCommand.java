@@ -111,8 +111,8 @@ final class MergeCommand implements Callable<Integer> {
             defaultValue = "",
             description =
                     "Type of the matrices: F32, BF16 or F16; from GGUF to GGUF, only of the changed ones. Default: the"
-                            + " types of the base, with F16 for changed matrices that are quantized in it; F32 from GGUF"
-                            + " to a folder. `starforge quantize` makes the result smaller.")
+                            + " types of the base, with F16 for changed matrices that are quantized in it, or F32 if that would"
+                            + " lose a part of a small adapter; F32 from GGUF to a folder. `starforge quantize` makes the result smaller.")
     private String type;
 
     @Option(
@@ -230,7 +230,11 @@ final class MergeCommand implements Callable<Integer> {
                 report.put("gguf_adapter", ggufAdapter.toString());
             }
             if (out != null) {
-                Merge.Result result = merge.write(out, target, type.toUpperCase(Locale.ROOT), shardBytes);
+                Merge.Result result = merge.write(
+                        out,
+                        target,
+                        type.isEmpty() ? List.of("", "F32") : List.of(type.toUpperCase(Locale.ROOT)),
+                        shardBytes);
                 describe(report, target, result);
             }
         }

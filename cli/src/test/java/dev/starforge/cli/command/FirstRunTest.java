@@ -218,12 +218,15 @@ final class FirstRunTest {
                 "--set",
                 "training.samples=0",
                 "--set",
-                "quantization.load_in_4bit=true");
+                "quantization.load_in_4bit=true",
+                "--set",
+                "optimization.learning_rate=1e-6"); // changes less than F16 rounds
         assertThat(trained.code()).as(trained.err()).isZero();
         CommandOutcome merged =
                 run("merge", run.toString(), "--out", folder.resolve("m.gguf").toString(), "--json");
         assertThat(merged.code()).as(merged.err()).isZero();
         assertThat(merged.json().path("merged_onto").stringValue()).isEqualTo("nf4-double");
+        assertThat(merged.json().path("note").stringValue()).contains("the changed matrices are F32");
     }
 
     /** Every column of the table begins where its head does, and every difference is there. */

@@ -5,6 +5,7 @@ import dev.starforge.model.convert.LoraMerger;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.text.file.OutputLock;
 import dev.starforge.train.TrainException;
+import dev.starforge.train.checkpoint.Checkpoints;
 import dev.starforge.train.text.Tokenizers;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -55,17 +56,35 @@ public final class Merge implements AutoCloseable {
      * @param shardBytes maximum size of a file in a folder
      */
     public Result write(Path out, ModelFormat format, String type, long shardBytes) throws IOException {
+        return write(out, format, List.of(type), shardBytes);
+    }
+
+    /**
+     * Writes the merged model in the first of some types that proves it. The rounding of a small type may be larger than what
+     * a barely trained adapter changes.
+     */
+    public Result write(Path out, ModelFormat format, List<String> types, long shardBytes) throws IOException {
         try (PartialOutput partial = new PartialOutput(out, format)) {
-            List<String> notes = write(partial.path(), format, type, shardBytes, formatOf(base));
-            MergeProof proof = MergeProof.of(base, adapter, onto, partial.path(), device);
-            if (!proof.holds()) {
-                throw new TrainException(out + ": " + proof.verdict()
-                        + (!type.equals("F32") && proof.change() > 0
-                                ? "; --type F32 rounds the merged weights less"
-                                : ""));
+            for (String type : types) {
+                Checkpoints.remove(partial.path());
+                List<String> notes = new ArrayList<>(write(partial.path(), format, type, shardBytes, formatOf(base)));
+                MergeProof proof = MergeProof.of(base, adapter, onto, partial.path(), device);
+                if (proof.holds()) {
+                    if (!type.equals(types.getFirst())) {
+                        notes.add("the changed matrices are " + type
+                                + ", since a smaller type would round away a part of what the adapter changes");
+                    }
+                    partial.publish();
+                    return new Result(proof, notes);
+                }
+                if (type.equals(types.getLast()) || proof.change() == 0) {
+                    throw new TrainException(out + ": " + proof.verdict()
+                            + (!type.equals("F32") && proof.change() > 0
+                                    ? "; --type F32 rounds the merged weights less"
+                                    : ""));
+                }
             }
-            partial.publish();
-            return new Result(proof, notes);
+            throw new IllegalArgumentException("merge: no type");
         }
     }
 

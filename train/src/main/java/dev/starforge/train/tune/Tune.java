@@ -26,6 +26,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalDouble;
+import java.util.Set;
 import java.util.function.Function;
 import java.util.function.LongSupplier;
 import java.util.stream.Collectors;
@@ -43,6 +44,9 @@ import tools.jackson.databind.node.ObjectNode;
 public final class Tune {
     /** The command asks for confirmation above this many seconds. */
     static final double CONFIRM_ABOVE_SECONDS = 600;
+
+    /** Settings whose effect on a base that is quantized already is always stated. */
+    private static final Set<String> QUANTIZATION = Set.of(Keys.FOUR_BIT.path(), Keys.EIGHT_BIT.path());
 
     private final Setup setup;
     private final long began;
@@ -245,8 +249,10 @@ public final class Tune {
         List<String> notes = new ArrayList<>(history.notes());
         preflight.adaptation().rows().stream()
                 .filter(row -> setup.config().explicit().containsKey(row.key()))
-                .filter(row -> !row.configured().equals(row.effective()))
-                .map(row -> row.key() + ": " + row.configured() + " -> " + row.effective() + " (" + row.why() + ")")
+                .filter(row -> !row.configured().equals(row.effective()) || QUANTIZATION.contains(row.key()))
+                .map(row -> row.key() + ": " + row.configured()
+                        + (row.configured().equals(row.effective()) ? "" : " -> " + row.effective())
+                        + " (" + row.why() + ")")
                 .forEach(notes::add);
         String unused =
                 UNUSED.stream().filter(setup.config()::isSet).map(Key::path).collect(Collectors.joining(", "));
