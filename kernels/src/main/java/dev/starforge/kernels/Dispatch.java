@@ -1,6 +1,8 @@
 package dev.starforge.kernels;
 
 import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.DeviceException;
@@ -23,6 +25,7 @@ import dev.starforge.tensor.op.Routing;
 import dev.starforge.tensor.op.Training;
 import java.util.Arrays;
 import java.util.List;
+import java.util.function.BiConsumer;
 
 /**
  * Maps an operation to kernel launches: the kernel, its arguments in the order of its parameters, and the number of groups. Group counts
@@ -178,9 +181,24 @@ public final class Dispatch {
         weights.pack(w);
     }
 
-    /** Repacks a matrix of tiles to the layout of its file. */
-    public void unpack(Tensor matrix, Tensor file) {
-        weights.unpack(matrix, file);
+    /**
+     * Repacks the matrices of a tensor of tiles to the layout of their file, one after the other.
+     *
+     * @param scratch for one of them
+     * @param reader receives the bytes of each, and their offset within the tensor
+     */
+    public void unpack(Tensor tiles, Scope scratch, BiConsumer<Tensor, Long> reader) {
+        Shape shape = Shape.of(tiles.dim(-2), tiles.dim(-1));
+        long at = 0;
+        for (long element = 0; element < tiles.shape().size(); element += shape.size()) {
+            Tensor matrix = tiles.view(element, shape);
+            scratch.mark();
+            Tensor file = scratch.allocate(new Spec(DType.U8, Shape.of(matrix.bytes())));
+            weights.unpack(matrix, file);
+            reader.accept(file, at);
+            at += file.bytes();
+            scratch.release();
+        }
     }
 
     /** Launches a supported operation now, or fused with the following operations, but at the latest at {@link #flush}. */

@@ -25,6 +25,11 @@ public record Launch(Variant variant, List<Argument> arguments, long x, long y, 
         }
     }
 
+    /** Returns true if the kernel may write argument {@code i}; it may read it as well. */
+    public boolean writes(int i) {
+        return Signature.of(variant.kernel()).parameters().get(i).written();
+    }
+
     /** The argument of one kernel parameter. */
     public sealed interface Argument {
         /** The elements of a tensor, for {@code IN} and {@code OUT}. */

@@ -21,7 +21,7 @@ record Signature(Kernel kernel, List<Parameter> parameters, boolean dependentLau
     private static final Pattern PARAMETER = Pattern.compile("(IN|OUT|ARG)\\(([\\w ]+), (\\w+)\\)");
     private static final Map<Kernel, Signature> READ = new ConcurrentHashMap<>();
 
-    record Parameter(String type, String name) {}
+    record Parameter(boolean written, String type, String name) {}
 
     Signature {
         parameters = List.copyOf(parameters);
@@ -45,7 +45,7 @@ record Signature(Kernel kernel, List<Parameter> parameters, boolean dependentLau
                 PARAMETER
                         .matcher(found.group(1))
                         .results()
-                        .map(each -> new Parameter(each.group(2), each.group(3)))
+                        .map(each -> new Parameter(each.group(1).equals("OUT"), each.group(2), each.group(3)))
                         .toList(),
                 body.contains("DEPENDENT_LAUNCH();") || body.contains("GRID_DEPENDENCY_WAIT();"));
     }

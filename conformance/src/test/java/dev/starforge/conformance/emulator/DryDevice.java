@@ -4,10 +4,8 @@ import dev.starforge.kernels.Dispatch;
 import dev.starforge.kernels.Launch;
 import dev.starforge.kernels.Launcher;
 import dev.starforge.kernels.Variant;
-import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Memory;
 import dev.starforge.tensor.Scope;
-import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.Device;
@@ -121,13 +119,7 @@ final class DryDevice implements Device, Launcher {
     public void read(Tensor from, ByteBuffer to) {
         dispatch.flush();
         if (Dispatch.hasWeightTiles(from.spec())) {
-            Shape shape = Shape.of(from.dim(-2), from.dim(-1));
-            for (long element = 0; element < from.shape().size(); element += shape.size()) {
-                Tensor matrix = from.view(element, shape);
-                scratch.mark();
-                dispatch.unpack(matrix, scratch.allocate(new Spec(DType.U8, Shape.of(matrix.bytes()))));
-                scratch.release();
-            }
+            dispatch.unpack(from, scratch, (_, _) -> {});
         }
     }
 

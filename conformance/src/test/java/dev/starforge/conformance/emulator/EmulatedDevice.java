@@ -13,7 +13,6 @@ import dev.starforge.kernels.Variant;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Memory;
 import dev.starforge.tensor.Scope;
-import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.ShapeException;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
@@ -247,17 +246,8 @@ final class EmulatedDevice implements Device, Launcher {
             target.copyFrom(EmulatedMemory.segment(from));
             return;
         }
-        Shape shape = Shape.of(from.dim(-2), from.dim(-1));
-        long at = 0;
-        for (long element = 0; element < from.shape().size(); element += shape.size()) {
-            Tensor matrix = from.view(element, shape);
-            scratch.mark();
-            Tensor file = scratch.allocate(new Spec(DType.U8, Shape.of(matrix.bytes())));
-            dispatch.unpack(matrix, file);
-            target.asSlice(at).copyFrom(EmulatedMemory.segment(file));
-            at += matrix.bytes();
-            scratch.release();
-        }
+        dispatch.unpack(
+                from, scratch, (file, at) -> target.asSlice(at).copyFrom(EmulatedMemory.segment(file)));
     }
 
     @Override

@@ -1,0 +1,50 @@
+package dev.starforge.conformance.emulator;
+
+import java.lang.foreign.MemorySegment;
+import java.nio.file.Path;
+import java.util.Optional;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/** Compiles and runs programs in MSL by their text, for the stand-in of Metal. */
+public final class MslEmulator {
+    private final Emulator emulator = Emulator.requireMetal(false);
+
+    private MslEmulator() {}
+
+    /** Without a C++ compiler or clang the test is skipped, or fails in CI. */
+    public static MslEmulator require() {
+        return new MslEmulator();
+    }
+
+    /** A compiled kernel. */
+    public record Kernel(MemorySegment program, String parameters) {}
+
+    /** Compiles a C++ program to a shared library. */
+    public Path library(String name, String program) {
+        return emulator.hostLibrary(name, program);
+    }
+
+    /** Compiles an MSL program. */
+    public Path compile(String source) {
+        return emulator.metalLibrary("library", source);
+    }
+
+    /** The kernel of a compiled program; empty if it has no kernel of that name. */
+    public Optional<Kernel> find(Path library, String source, String name) {
+        Matcher declared = Pattern.compile("(?s)^KERNEL\\(" + name + ",\\s+(.*?)\\) \\{$", Pattern.MULTILINE)
+                .matcher(source);
+        return declared.find()
+                ? Optional.of(new Kernel(emulator.program(library, name, declared.group(1)), declared.group(1)))
+                : Optional.empty();
+    }
+
+    /**
+     * Runs all groups and returns the bytes of shared memory that the kernel uses; throws an exception with the first fault.
+     *
+     * @param accessed receives the bytes that the kernel has read and written by way of each argument
+     */
+    public long run(Kernel kernel, MemorySegment arguments, int count, int x, int y, int z, MemorySegment accessed) {
+        return emulator.runMetal(kernel.program, arguments, count, x, y, z, accessed);
+    }
+}

@@ -1,0 +1,241 @@
+package dev.starforge.metal;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.Spec;
+import dev.starforge.tensor.Tensor;
+import dev.starforge.tensor.device.Device;
+import dev.starforge.tensor.device.DeviceException;
+import dev.starforge.tensor.device.DeviceOptions;
+import dev.starforge.tensor.device.MemoryException;
+import dev.starforge.tensor.device.Selection;
+import dev.starforge.tensor.op.Plain;
+import java.nio.file.Path;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+
+/** The device as callers see it, on the stand-in for Metal. */
+class MetalDeviceTest {
+    private static final int SIZE = 1000;
+
+    private StandIn standIn;
+    private Device device;
+    private Scope scope;
+
+    @BeforeEach
+    void open() {
+        standIn = StandIn.open();
+        standIn.violations();
+        device = new MetalBackend().open(new DeviceOptions(0, 0, Path.of("target", "kernels")));
+        scope = new Scope(device);
+    }
+
+    @AfterEach
+    void close() {
+        scope.close();
+        device.close();
+        String violations = standIn.violations();
+        String live = standIn.live();
+        standIn.close();
+        assertThat(violations).isEmpty();
+        assertThat(live).isEmpty();
+    }
+
+    private Tensor tensor(float first) {
+        float[] values = new float[SIZE];
+        for (int i = 0; i < SIZE; i++) {
+            values[i] = first + i;
+        }
+        Tensor tensor = scope.allocate(Spec.f32(SIZE));
+        device.write(tensor, values);
+        return tensor;
+    }
+
+    private void add(Tensor a, Tensor b, Tensor sum) {
+        device.run(new Plain.Add(), new Tensor[] {a, b}, new Tensor[] {sum});
+    }
+
+    @Test
+    void isSelectedOnlyIfNamed() {
+        assertThat(Selection.choose("metal").backend().name()).isEqualTo("metal");
+        assertThat(Selection.choose("auto").backend().name()).isNotEqualTo("metal");
+        standIn.close();
+        assertThatThrownBy(() -> Selection.choose("metal"))
+                .isInstanceOf(DeviceException.class)
+                .hasMessageContaining("not macOS");
+    }
+
+    @Test
+    void dependentLaunchesRunInOrder() {
+        Tensor a = tensor(1);
+        Tensor b = tensor(2);
+        Tensor c = scope.allocate(Spec.f32(SIZE));
+        Tensor d = scope.allocate(Spec.f32(SIZE));
+        for (int i = 0; i < 100; i++) {
+            add(a, b, c);
+            add(c, b, d);
+            add(d, b, a);
+        }
+        assertThat(device.floats(a)[0]).isEqualTo(601);
+    }
+
+    @Test
+    void independentLaunchesNeedNoBarrier() {
+        Tensor a = tensor(1);
+        Tensor b = tensor(2);
+        long before = standIn.count(StandIn.Event.BARRIER);
+        for (int i = 0; i < 10; i++) {
+            add(a, b, scope.allocate(Spec.f32(SIZE)));
+        }
+        device.synchronize();
+        assertThat(standIn.count(StandIn.Event.BARRIER)).isEqualTo(before);
+    }
+
+    /** Values written while launches are queued must not change what those launches read. */
+    @Test
+    void writesAreQueuedBehindLaunches() {
+        Tensor a = tensor(1);
+        Tensor b = tensor(2);
+        Tensor first = scope.allocate(Spec.f32(SIZE));
+        Tensor second = scope.allocate(Spec.f32(SIZE));
+        add(a, b, first);
+        device.write(a, new float[SIZE]);
+        add(a, b, second);
+        assertThat(device.floats(first)[0]).isEqualTo(3);
+        assertThat(device.floats(second)[0]).isEqualTo(2);
+    }
+
+    @Test
+    void manyWritesReuseTheStagingMemory() {
+        Tensor a = tensor(1);
+        Tensor b = tensor(2);
+        Tensor sum = scope.allocate(Spec.f32(SIZE));
+        for (int i = 0; i < 1200; i++) {
+            add(a, b, sum);
+            device.write(a, new float[SIZE]);
+        }
+        add(a, b, sum);
+        assertThat(device.floats(sum)[1]).isEqualTo(3);
+    }
+
+    @Test
+    void replayedStepUsesWhatWasWrittenSince() {
+        Tensor a = tensor(1);
+        Tensor b = tensor(2);
+        Tensor c = scope.allocate(Spec.f32(SIZE));
+        Tensor d = scope.allocate(Spec.f32(SIZE));
+        int[] runs = {0};
+        for (int i = 0; i < 5; i++) {
+            float[] values = new float[SIZE];
+            values[0] = i;
+            device.write(a, values);
+            device.replay("step", () -> {
+                runs[0]++;
+                add(a, b, c);
+                add(c, c, d);
+            });
+            assertThat(device.floats(d)[0]).isEqualTo(2 * (i + 2));
+        }
+        assertThat(runs[0]).isEqualTo(2);
+        device.forget("step");
+    }
+
+    @Test
+    void longStepIsReplayedInOrder() {
+        Tensor a = tensor(0);
+        Tensor one = tensor(1);
+        for (int i = 0; i < 4; i++) {
+            device.replay("long", () -> {
+                for (int j = 0; j < 300; j++) {
+                    add(a, one, a);
+                }
+            });
+        }
+        assertThat(device.floats(a)[0]).isEqualTo(1200);
+    }
+
+    @Test
+    void recordedStepMayNotReadOrReserve() {
+        Tensor a = tensor(1);
+        device.replay("reads", () -> {});
+        assertThatThrownBy(() -> device.replay("reads", () -> device.floats(a)))
+                .isInstanceOf(DeviceException.class)
+                .hasMessageContaining("not while a step is recorded");
+        device.replay("reserves", () -> {});
+        assertThatThrownBy(() -> device.replay("reserves", () -> device.reserve(1)))
+                .hasMessageContaining("more memory than in its first run");
+        assertThatThrownBy(() -> device.replay("a", () -> device.replay("b", () -> {})))
+                .hasMessageContaining("inside another replayed step");
+    }
+
+    @Test
+    void stepsLeaveNothingBehind() {
+        Tensor a = tensor(1);
+        Tensor b = tensor(2);
+        Tensor c = scope.allocate(Spec.f32(SIZE));
+        String settled = "";
+        for (int i = 0; i < 1000; i++) {
+            device.replay("step", () -> add(a, b, c));
+            device.floats(c);
+            if (i == 2) {
+                settled = standIn.live();
+            }
+        }
+        assertThat(standIn.live()).isEqualTo(settled);
+    }
+
+    @Test
+    void failedCommandBufferIsReportedAtTheNextRead() {
+        Tensor a = tensor(1);
+        Tensor c = scope.allocate(Spec.f32(SIZE));
+        standIn.set("fails with", 2);
+        add(a, a, c);
+        assertThatThrownBy(() -> device.floats(c))
+                .isInstanceOf(DeviceException.class)
+                .isNotInstanceOf(MemoryException.class)
+                .hasMessageContaining("metal:0: the GPU could not run a command buffer")
+                .hasMessageContaining("(code 2)");
+        add(a, a, c);
+        assertThat(device.floats(c)[0]).isEqualTo(2);
+    }
+
+    @Test
+    void outOfMemoryOfTheGpuIsTyped() {
+        Tensor a = tensor(1);
+        standIn.set("fails with", 8);
+        add(a, a, a);
+        assertThatThrownBy(() -> device.synchronize()).isInstanceOf(MemoryException.class);
+    }
+
+    @Test
+    void memoryBudgetIsTheWorkingSet() {
+        standIn.set("largest buffer", 1 << 20);
+        try (Device small = new MetalBackend().open(new DeviceOptions(0, 0, Path.of("target")))) {
+            throw new AssertionError(small + " has no room for staging memory");
+        } catch (MemoryException expected) {
+            assertThat(expected).hasMessageContaining("a buffer of this GPU has at most 1048576");
+        } finally {
+            standIn.set("largest buffer", 4L << 30);
+        }
+        assertThatThrownBy(() -> device.reserve(6L << 30))
+                .isInstanceOf(MemoryException.class)
+                .hasMessageStartingWith("metal:0: reserve 6442450944 bytes");
+    }
+
+    @Test
+    void belongsToItsThread() throws InterruptedException {
+        Throwable[] thrown = new Throwable[1];
+        Thread other = Thread.ofPlatform().start(() -> {
+            try {
+                device.synchronize();
+            } catch (DeviceException e) {
+                thrown[0] = e;
+            }
+        });
+        other.join();
+        assertThat(thrown[0]).hasMessageContaining("belongs to thread");
+    }
+}
