@@ -1,5 +1,6 @@
 package dev.starforge.metal;
 
+import dev.starforge.kernels.Dispatch;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.device.Backend;
 import dev.starforge.tensor.device.Device;
@@ -56,10 +57,9 @@ public final class MetalBackend implements Backend {
         }
     }
 
-    /** There are no kernels yet, so expansions cannot run either. */
     @Override
     public Support supports(Op op, Spec... in) {
-        return Support.NONE;
+        return Dispatch.supports(op, in);
     }
 
     @Override
