@@ -3,6 +3,7 @@ package dev.starforge.conformance;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.starforge.conformance.emulator.EmulatedBackend;
+import dev.starforge.conformance.emulator.GpuModel;
 import dev.starforge.tensor.device.Backend;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.DeviceOptions;
@@ -24,18 +25,18 @@ class EmulatedConformanceTest extends BackendConformanceTest {
         super("emulator");
     }
 
-    /** Returns true if the device has warpgroups. */
-    boolean warpgroups() {
-        return false;
+    /** The capabilities of the device. */
+    GpuModel model() {
+        return GpuModel.AMPERE;
     }
 
     @Override
     Backend backend() {
-        backend = new EmulatedBackend(warpgroups());
+        backend = new EmulatedBackend(model());
         boolean full = System.getProperty("full") != null || System.getProperty("only") != null;
         List<Case> cases = super.selectedCases();
         coverage = full ? CaseCoverage.all(backend, cases) : CaseCoverage.smallest(backend, cases);
-        System.out.println("emulator" + (warpgroups() ? " with warpgroups" : "") + ": " + coverage);
+        System.out.println(getClass().getSimpleName() + ": " + coverage);
         backend.compile(coverage.variants());
         return backend;
     }

@@ -170,7 +170,7 @@ final class CudaDevice implements Device {
 
     @Override
     public long workspace(Op op, Spec... in) {
-        return workspace.bytes() + Dispatch.workspace(op, in);
+        return workspace.bytes() + Dispatch.workspace(launcher.siblings(), op, in);
     }
 
     @Override

@@ -45,6 +45,11 @@ final class Binding {
         return this;
     }
 
+    /** An argument that the kernel does not use, bound to any buffer, because Metal wants each to have one. */
+    void unused(int index, MetalMemory memory) {
+        buffers[index] = memory.buffer();
+    }
+
     EncodedLaunch encode(SegmentAllocator allocator, MemorySegment pipeline, long x, long y, long z) {
         return EncodedLaunch.of(
                 allocator,

@@ -95,7 +95,7 @@ final class MetalDevice implements Device {
 
     @Override
     public long workspace(Op op, Spec... in) {
-        return workspace.bytes() + Dispatch.workspace(op, in);
+        return workspace.bytes() + Dispatch.workspace(launcher.siblings(), op, in);
     }
 
     @Override

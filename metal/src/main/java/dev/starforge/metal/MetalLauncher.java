@@ -3,6 +3,7 @@ package dev.starforge.metal;
 import dev.starforge.kernels.Launch;
 import dev.starforge.kernels.Launch.Argument;
 import dev.starforge.kernels.Launcher;
+import dev.starforge.kernels.Sibling;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
@@ -11,11 +12,13 @@ import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.op.Plain;
 import java.lang.foreign.MemorySegment;
 import java.util.List;
+import java.util.Set;
 
 /** Binds the arguments of launches and hands them to the command stream, or to a recording of a step. */
 final class MetalLauncher implements Launcher {
     private static final String WORD = "u32";
     private static final long WORD_BYTES = 4;
+    private static final int SHARED_LIMIT = 32 << 10;
 
     private final Device device;
     private final MetalChip chip;
@@ -73,6 +76,7 @@ final class MetalLauncher implements Launcher {
                             buffer.tensor().offset(),
                             buffer.tensor().bytes(),
                             launch.writes(i));
+                case Argument.Absent _ -> binding.unused(i, workspace);
                 case Argument.Workspace _ -> binding.bytes(i, workspace, 0, workspace.bytes(), launch.writes(i));
                 case Argument.Int _, Argument.Long _, Argument.Float _, Argument.Struct _ ->
                     binding.scalar(i, scalars.memory(), scalars.put(arguments.get(i)));
@@ -148,9 +152,16 @@ final class MetalLauncher implements Launcher {
         return false;
     }
 
+    /** The portable kernels only. */
     @Override
-    public boolean supportsWarpgroups() {
-        return false;
+    public Set<Sibling> siblings() {
+        return Set.of();
+    }
+
+    /** That of the prelude, which every device has. */
+    @Override
+    public int sharedLimit() {
+        return SHARED_LIMIT;
     }
 
     /** Metal Performance Shaders are no library for this: their products round in ways that are not documented. */

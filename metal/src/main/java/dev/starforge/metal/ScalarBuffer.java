@@ -55,7 +55,7 @@ final class ScalarBuffer {
 
     private static long bytes(Argument argument) {
         return switch (argument) {
-            case Argument.Buffer _, Argument.Workspace _ -> 0;
+            case Argument.Buffer _, Argument.Absent _, Argument.Workspace _ -> 0;
             case Argument.Int _, Argument.Long _, Argument.Float _ -> JAVA_LONG.byteSize();
             case Argument.Struct struct -> JAVA_LONG.byteSize() * struct.values().size();
         };
@@ -77,7 +77,7 @@ final class ScalarBuffer {
                                     struct.values().get(i));
                 }
             }
-            case Argument.Buffer _, Argument.Workspace _ ->
+            case Argument.Buffer _, Argument.Absent _, Argument.Workspace _ ->
                 throw new IllegalArgumentException(argument + " is not a scalar");
         }
         used += bytes(argument);

@@ -3,6 +3,7 @@ package dev.starforge.conformance.emulator;
 import dev.starforge.kernels.Dispatch;
 import dev.starforge.kernels.Launch;
 import dev.starforge.kernels.Launcher;
+import dev.starforge.kernels.Sibling;
 import dev.starforge.kernels.Variant;
 import dev.starforge.tensor.Memory;
 import dev.starforge.tensor.Scope;
@@ -14,19 +15,20 @@ import dev.starforge.tensor.op.Op;
 import dev.starforge.tensor.op.Plain;
 import java.nio.ByteBuffer;
 import java.util.List;
+import java.util.Set;
 import java.util.function.Consumer;
 
 /** A device without memory that reports the variants that {@link EmulatedDevice} would launch, and compiles and runs nothing. */
 final class DryDevice implements Device, Launcher {
     private record NoMemory(long bytes) implements Memory {}
 
-    private final boolean warpgroups;
+    private final GpuModel model;
     private final Consumer<Variant> launched;
     private final Dispatch dispatch = new Dispatch(this);
     private final Scope scratch = new Scope(this);
 
-    DryDevice(boolean warpgroups, Consumer<Variant> launched) {
-        this.warpgroups = warpgroups;
+    DryDevice(GpuModel model, Consumer<Variant> launched) {
+        this.model = model;
         this.launched = launched;
     }
 
@@ -42,7 +44,7 @@ final class DryDevice implements Device, Launcher {
 
     @Override
     public long workspace(Op op, Spec... in) {
-        return Dispatch.workspace(op, in);
+        return Dispatch.workspace(model.siblings(), op, in);
     }
 
     @Override
@@ -83,12 +85,17 @@ final class DryDevice implements Device, Launcher {
 
     @Override
     public int multiprocessors() {
-        return EmulatedDevice.multiprocessors(warpgroups);
+        return model.multiprocessors();
     }
 
     @Override
-    public boolean supportsWarpgroups() {
-        return warpgroups;
+    public Set<Sibling> siblings() {
+        return model.siblings();
+    }
+
+    @Override
+    public int sharedLimit() {
+        return model.sharedLimit();
     }
 
     @Override

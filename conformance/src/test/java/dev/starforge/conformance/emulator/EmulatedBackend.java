@@ -22,17 +22,27 @@ import java.util.stream.Collectors;
 
 /** The emulator as a backend, for the conformance suite. Its second device runs groups and threads in reverse order. */
 public final class EmulatedBackend implements Backend {
-    private final Emulator emulator = Emulator.require();
+    private final Emulator emulator;
     private final Set<Variant> launched = ConcurrentHashMap.newKeySet();
-    private final boolean warpgroups;
+    private final GpuModel model;
 
-    /** A backend without warpgroups. */
+    /** An Ampere GPU. */
     public EmulatedBackend() {
-        this(false);
+        this(GpuModel.AMPERE);
     }
 
-    public EmulatedBackend(boolean warpgroups) {
-        this.warpgroups = warpgroups;
+    public EmulatedBackend(GpuModel model) {
+        this(model, model.equals(GpuModel.APPLE) ? Emulator.requireMetal(false) : Emulator.require());
+    }
+
+    private EmulatedBackend(GpuModel model, Emulator emulator) {
+        this.model = model;
+        this.emulator = emulator;
+    }
+
+    /** An Apple GPU that flushes subnormals to zero, as real ones do. */
+    public static EmulatedBackend flushing() {
+        return new EmulatedBackend(GpuModel.APPLE, Emulator.requireMetal(true));
     }
 
     @Override
@@ -61,14 +71,14 @@ public final class EmulatedBackend implements Backend {
 
     /** Opens a device that runs nothing and reports what {@link #open} would launch. */
     public Device openDry(Consumer<Variant> launched) {
-        return new DryDevice(warpgroups, launched);
+        return new DryDevice(model, launched);
     }
 
     /** Compiles variants in parallel. All others are compiled at their first launch. */
     public void compile(Set<Variant> variants) {
         Map<String, Variant> units = new TreeMap<>();
         variants.forEach(each -> units.put(each.unitName(), each));
-        units.values().parallelStream().forEach(each -> emulator.compile(each, Emulator.text(each)));
+        units.values().parallelStream().forEach(each -> emulator.compile(each, UnaryOperator.identity()));
     }
 
     @Override
@@ -78,7 +88,7 @@ public final class EmulatedBackend implements Backend {
 
     @Override
     public Device open(DeviceOptions options) {
-        return new EmulatedDevice(emulator, options.index() == 1, warpgroups, UnaryOperator.identity(), launched::add);
+        return new EmulatedDevice(emulator, options.index() == 1, model, UnaryOperator.identity(), launched::add);
     }
 
     /** The kernels that its devices have launched. */

@@ -23,10 +23,10 @@ class EmulatorTest {
 
     @Test
     void missingCompilerSkipsTestsExceptInCi() {
-        assertThatThrownBy(() -> Emulator.require(Optional.empty(), false))
+        assertThatThrownBy(() -> Emulator.require(Optional.empty(), CxxCompiler.MISSING, false))
                 .isInstanceOf(TestAbortedException.class)
                 .hasMessageContaining("no C++ compiler");
-        assertThatThrownBy(() -> Emulator.require(Optional.empty(), true))
+        assertThatThrownBy(() -> Emulator.require(Optional.empty(), CxxCompiler.MISSING, true))
                 .isInstanceOf(AssertionFailedError.class)
                 .hasMessageContaining("no C++ compiler");
     }

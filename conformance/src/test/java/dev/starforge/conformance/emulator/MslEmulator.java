@@ -18,7 +18,7 @@ public final class MslEmulator {
     }
 
     /** A compiled kernel. */
-    public record Kernel(MemorySegment program, String parameters) {}
+    public record Kernel(Emulator.Program program, String parameters) {}
 
     /** Compiles a C++ program to a shared library. */
     public Path library(String name, String program) {
@@ -35,8 +35,12 @@ public final class MslEmulator {
         Matcher declared = Pattern.compile("(?s)^KERNEL\\(" + name + ",\\s+(.*?)\\) \\{$", Pattern.MULTILINE)
                 .matcher(source);
         return declared.find()
-                ? Optional.of(new Kernel(emulator.program(library, name, declared.group(1)), declared.group(1)))
+                ? Optional.of(kernel(library, name, declared.group(1)))
                 : Optional.empty();
+    }
+
+    private Kernel kernel(Path library, String name, String parameters) {
+        return new Kernel(emulator.metalProgram(library, name, new MetalParameters(parameters, "")), parameters);
     }
 
     /**
@@ -45,6 +49,6 @@ public final class MslEmulator {
      * @param accessed receives the bytes that the kernel has read and written by way of each argument
      */
     public long run(Kernel kernel, MemorySegment arguments, int count, int x, int y, int z, MemorySegment accessed) {
-        return emulator.runMetal(kernel.program, arguments, count, x, y, z, accessed);
+        return emulator.run(kernel.program, arguments, count, new int[] {x, y, z}, accessed);
     }
 }
