@@ -5,6 +5,7 @@ import java.nio.file.Path;
 import java.util.Optional;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 
 /** Compiles and runs programs in MSL by their text, for the stand-in of Metal. */
 public final class MslEmulator {
@@ -27,7 +28,18 @@ public final class MslEmulator {
 
     /** Compiles an MSL program. */
     public Path compile(String source) {
-        return emulator.metalLibrary("library", source);
+        return emulator.metalLibrary(unitName(source), source);
+    }
+
+    /** As {@link dev.starforge.kernels.Variant#unitName}, so that both compile a program once. */
+    private static String unitName(String source) {
+        String program = source.substring(Emulator.METAL_PRELUDE.length());
+        Matcher files = Pattern.compile("#line 1 \"(\\w+)\\.kernel\"").matcher(program);
+        String file = files.results().reduce((_, last) -> last).orElseThrow().group(1);
+        return program.lines()
+                .takeWhile(line -> line.startsWith("#define "))
+                .map(line -> "-" + line.substring("#define ".length()).replace(' ', '='))
+                .collect(Collectors.joining("", file, ""));
     }
 
     /** The kernel of a compiled program; empty if it has no kernel of that name. */
