@@ -26,7 +26,7 @@ import org.junit.jupiter.params.provider.ValueSource;
  */
 class MessageTypesTest {
     /** One type: a struct, or qualifiers and pointers with a letter. */
-    private static final Pattern TYPE = Pattern.compile("\\{[^}]*=(\\w+)\\}|[rnNoORV]*\\^*[@:#*vBcCsSiIlLqQfd?]");
+    private static final Pattern TYPE = Pattern.compile("\\{[^}]*=(\\w+)\\}|@\\?|[rnNoORV]*\\^*[@:#*vBcCsSiIlLqQfd?]");
 
     @Test
     void everyMessageHasTheTypeOfItsMethod() throws IllegalAccessException {

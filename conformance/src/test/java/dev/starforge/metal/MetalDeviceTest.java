@@ -3,6 +3,8 @@ package dev.starforge.metal;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.FileRegion;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
@@ -12,10 +14,17 @@ import dev.starforge.tensor.device.DeviceOptions;
 import dev.starforge.tensor.device.MemoryException;
 import dev.starforge.tensor.device.Selection;
 import dev.starforge.tensor.op.Plain;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** The device as callers see it, on the stand-in for Metal. */
 class MetalDeviceTest {
@@ -122,6 +131,18 @@ class MetalDeviceTest {
     }
 
     @Test
+    void memoryIsReleasedAfterItsLaunches() {
+        Tensor a = tensor(1);
+        try (Scope inner = new Scope(device)) {
+            add(a, a, inner.allocate(Spec.f32(SIZE)));
+        }
+        device.replay("step", () -> add(a, a, a));
+        device.replay("step", () -> add(a, a, a));
+        device.forget("step");
+        assertThat(device.floats(a)[0]).isEqualTo(4);
+    }
+
+    @Test
     void replayedStepUsesWhatWasWrittenSince() {
         Tensor a = tensor(1);
         Tensor b = tensor(2);
@@ -223,6 +244,29 @@ class MetalDeviceTest {
         assertThatThrownBy(() -> device.reserve(6L << 30))
                 .isInstanceOf(MemoryException.class)
                 .hasMessageStartingWith("metal:0: reserve 6442450944 bytes");
+    }
+
+    /** The first region can be mapped, the second begins where kernels cannot load 16 bytes at once. */
+    @ParameterizedTest
+    @ValueSource(longs = {20_000, 20_008})
+    void readsMappedFiles(long from, @TempDir Path folder) throws IOException {
+        Path file = folder.resolve("weights");
+        ByteBuffer bytes = ByteBuffer.allocate((int) from + 4 * SIZE).order(ByteOrder.LITTLE_ENDIAN);
+        for (int i = 0; i < SIZE; i++) {
+            bytes.putFloat((int) from + 4 * i, i);
+        }
+        Files.write(file, bytes.array());
+        FileRegion region = new FileRegion(file, from, 4 * SIZE);
+        assertThat(device.maps(DType.F32)).isTrue();
+        Tensor mapped = scope.map(Spec.f32(SIZE), region);
+        Tensor sum = scope.allocate(Spec.f32(SIZE));
+        add(mapped, tensor(1), sum);
+        assertThat(device.floats(sum)).startsWith(1, 3, 5).endsWith(2 * SIZE - 1);
+        assertThat(device.floats(mapped)).startsWith(0, 1, 2);
+        FileRegion tooLong = new FileRegion(file, from, 4 * SIZE + 16);
+        assertThatThrownBy(() -> device.map(DType.F32, tooLong))
+                .isInstanceOf(DeviceException.class)
+                .hasMessageContaining("the file ends at");
     }
 
     @Test

@@ -269,6 +269,15 @@ class PlantedHostFaultsTest {
     }
 
     @Test
+    void buffersOverMemoryThatIsNotPages() {
+        MemorySegment memory = arena.allocate(1 << 15, 1 << 14);
+        MemorySegment none = MetalDriver.newBufferWithBytesNoCopy_length_options_deallocator(
+                device, memory.asSlice(16), 1 << 14, MetalDriver.SHARED_UNTRACKED, MemorySegment.NULL);
+        assertThat(none).isEqualTo(MemorySegment.NULL);
+        assertCaught("no-copy alignment");
+    }
+
+    @Test
     void unknownSelector() throws Throwable {
         MemorySegment none = (MemorySegment) ObjcRuntime.message(
                         "MTLDevice", "newCommandQueues", FunctionDescriptor.of(ADDRESS))

@@ -5,7 +5,6 @@ import static java.lang.foreign.ValueLayout.JAVA_BYTE;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
 import dev.starforge.conformance.emulator.MslEmulator;
-import dev.starforge.tensor.device.DeviceException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.Linker;
@@ -19,7 +18,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 
-/** The functions of metal.cpp's Host: they compile and run kernels in the emulator. */
+/** The functions of metal.cpp's Host: they compile and run kernels in the emulator. An exception that left one would end the process. */
 @SuppressWarnings("restricted")
 final class StandInHost {
     private static final long FAULT = -1;
@@ -79,8 +78,8 @@ final class StandInHost {
         try {
             libraries.add(new Library(emulator.compile(text), text));
             return libraries.size();
-        } catch (DeviceException rejected) {
-            put(log, logBytes, rejected.getMessage());
+        } catch (RuntimeException rejected) {
+            put(log, logBytes, String.valueOf(rejected.getMessage()));
             return 0;
         }
     }
@@ -114,8 +113,8 @@ final class StandInHost {
                     (int) size.getAtIndex(JAVA_LONG, 1),
                     (int) size.getAtIndex(JAVA_LONG, 2),
                     accessed);
-        } catch (DeviceException failed) {
-            put(fault, faultBytes, failed.getMessage());
+        } catch (RuntimeException failed) {
+            put(fault, faultBytes, String.valueOf(failed.getMessage()));
             return FAULT;
         }
     }

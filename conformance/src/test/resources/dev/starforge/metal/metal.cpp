@@ -51,6 +51,7 @@ extern "C" long standin_count(long what) {
 struct Buffer : Object {
     char* contents;
     NSUInteger length;
+    bool mapped; // memory of the caller
 };
 
 static const NSUInteger PAGE = 16384;
@@ -63,7 +64,9 @@ static NSUInteger pages(NSUInteger bytes) {
 static void buffer_dealloc(Object* object) {
     Buffer* buffer = (Buffer*)object;
     allocated -= buffer->length;
-    munmap(buffer->contents, pages(buffer->length));
+    if (!buffer->mapped) {
+        munmap(buffer->contents, pages(buffer->length));
+    }
 }
 
 static void* buffer_contents(Buffer* buffer, SEL) {
@@ -646,6 +649,22 @@ static Object* device_buffer(Object*, SEL, NSUInteger length, NSUInteger options
     return buffer;
 }
 
+static Object* device_no_copy(Object*, SEL, void* memory, NSUInteger length, NSUInteger options, void* deallocator) {
+    if ((uintptr_t)memory % sysconf(_SC_PAGESIZE) != 0 || length % PAGE != 0 || length == 0) {
+        complain("no-copy alignment", "%p, %lu bytes", memory, length);
+        return nullptr;
+    }
+    if (options != 256 || deallocator) {
+        complain("buffer options", "%lu: expected shared storage, untracked, and no deallocator", options);
+    }
+    Buffer* buffer = make<Buffer>(MTLBuffer);
+    buffer->contents = (char*)memory;
+    buffer->length = length;
+    buffer->mapped = true;
+    allocated += length;
+    return buffer;
+}
+
 static Object* device_library(Object*, SEL, String* source, Options* options, Object** error) {
     check_options(options);
     std::vector<char> log(1 << 16);
@@ -678,6 +697,7 @@ static Class* MTLDevice =
             {"newCommandQueue", "@@:", imp(device_queue)},
             {"newFence", "@@:", imp(device_fence)},
             {"newBufferWithLength:options:", "@@:QQ", imp(device_buffer)},
+            {"newBufferWithBytesNoCopy:length:options:deallocator:", "@@:^vQQ@?", imp(device_no_copy)},
             {"newLibraryWithSource:options:error:", "@@:@@^@", imp(device_library)},
             {"newComputePipelineStateWithFunction:error:", "@@:@^@", imp(device_pipeline)}});
 

@@ -25,7 +25,7 @@ final class Binding {
     /** An argument of {@code bytes} bytes. An empty one has no address, since an offset must be inside of its buffer. */
     Binding bytes(int index, MetalMemory memory, long offset, long bytes, boolean writes) {
         buffers[index] = memory.buffer();
-        offsets[index] = bytes == 0 ? 0 : offset;
+        offsets[index] = bytes == 0 ? 0 : memory.begin() + offset;
         if (bytes > 0) {
             long begin = memory.contents().address() + offset;
             long[] bounds = writes ? written : read;
@@ -41,7 +41,7 @@ final class Binding {
     /** A scalar that no launch writes. */
     Binding scalar(int index, MetalMemory memory, long offset) {
         buffers[index] = memory.buffer();
-        offsets[index] = offset;
+        offsets[index] = memory.begin() + offset;
         return this;
     }
 

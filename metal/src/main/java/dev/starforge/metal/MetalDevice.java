@@ -1,6 +1,8 @@
 package dev.starforge.metal;
 
 import dev.starforge.kernels.Dispatch;
+import dev.starforge.tensor.DType;
+import dev.starforge.tensor.FileRegion;
 import dev.starforge.tensor.Memory;
 import dev.starforge.tensor.ShapeException;
 import dev.starforge.tensor.Spec;
@@ -119,13 +121,52 @@ final class MetalDevice implements Device {
     public Memory reserve(long bytes) {
         enter("reserve");
         refuseInRecording("reserve " + bytes + " bytes", "the step needs more memory than in its first run");
-        MetalMemory memory = allocate(bytes);
-        reserved.add(memory);
+        try (AutoreleasePool _ = AutoreleasePool.open()) {
+            MetalMemory memory = allocate(bytes);
+            reserved.add(memory);
+            return memory;
+        }
+    }
+
+    @Override
+    public boolean maps(DType type) {
+        return type.isFloat();
+    }
+
+    /** Maps the pages of the file, which the GPU then reads without a copy. A region that is not aligned for kernels is read instead. */
+    @Override
+    public Memory map(DType type, FileRegion region) {
+        enter("map");
+        refuseInRecording("map " + region, "the step needs more memory than in its first run");
+        try (AutoreleasePool _ = AutoreleasePool.open()) {
+            MetalMemory memory = MetalMemory.canMap(region) ? mapPages(region) : copy(region);
+            reserved.add(memory);
+            return memory;
+        }
+    }
+
+    private MetalMemory mapPages(FileRegion region) {
+        long allocated = requireRoom(MetalMemory.mappedBytes(region));
+        MetalMemory memory = MetalMemory.map(device, region);
+        if (memory.isNil()) {
+            throw outOfMemory(region.bytes(), allocated);
+        }
+        return memory;
+    }
+
+    private MetalMemory copy(FileRegion region) {
+        MetalMemory memory = allocate(region.bytes());
+        try {
+            memory.read(region);
+        } catch (DeviceException e) {
+            memory.release();
+            throw e;
+        }
         return memory;
     }
 
     /** Beyond the working set the system would move memory of the GPU out and in again, which is slower than failing. */
-    private MetalMemory allocate(long bytes) {
+    private long requireRoom(long bytes) {
         if (bytes > chip.largestBufferBytes()) {
             throw new MemoryException("%s: reserve %d bytes: a buffer of this GPU has at most %d"
                     .formatted(name(), bytes, chip.largestBufferBytes()));
@@ -134,6 +175,11 @@ final class MetalDevice implements Device {
         if (bytes > chip.workingSetBytes() - allocated) {
             throw outOfMemory(bytes, allocated);
         }
+        return allocated;
+    }
+
+    private MetalMemory allocate(long bytes) {
+        long allocated = requireRoom(bytes);
         MetalMemory memory = MetalMemory.allocate(device, bytes);
         if (memory.isNil()) {
             throw outOfMemory(bytes, allocated);

@@ -48,6 +48,7 @@ final class MetalDriver {
     private static final MethodHandle newCommandQueue = ObjcRuntime.message("MTLDevice", "newCommandQueue", FunctionDescriptor.of(ADDRESS));
     private static final MethodHandle newFence = ObjcRuntime.message("MTLDevice", "newFence", FunctionDescriptor.of(ADDRESS));
     private static final MethodHandle newBufferWithLength_options = ObjcRuntime.message("MTLDevice", "newBufferWithLength:options:", FunctionDescriptor.of(ADDRESS, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle newBufferWithBytesNoCopy_length_options_deallocator = ObjcRuntime.message("MTLDevice", "newBufferWithBytesNoCopy:length:options:deallocator:", FunctionDescriptor.of(ADDRESS, ADDRESS, JAVA_LONG, JAVA_LONG, ADDRESS));
     private static final MethodHandle newLibraryWithSource_options_error = ObjcRuntime.message("MTLDevice", "newLibraryWithSource:options:error:", FunctionDescriptor.of(ADDRESS, ADDRESS, ADDRESS, ADDRESS));
     private static final MethodHandle newComputePipelineStateWithFunction_error = ObjcRuntime.message("MTLDevice", "newComputePipelineStateWithFunction:error:", FunctionDescriptor.of(ADDRESS, ADDRESS, ADDRESS));
     private static final MethodHandle contents = ObjcRuntime.message("MTLBuffer", "contents", FunctionDescriptor.of(ADDRESS));
@@ -166,6 +167,15 @@ final class MetalDriver {
     static MemorySegment newBufferWithLength_options(MemorySegment device, long length, long options) {
         try {
             return (MemorySegment) newBufferWithLength_options.invokeExact(device, length, options);
+        } catch (Throwable thrown) {
+            throw ObjcRuntime.unchecked(thrown);
+        }
+    }
+
+    // - (id<MTLBuffer>)newBufferWithBytesNoCopy:(void *)pointer length:(NSUInteger)length options:(MTLResourceOptions)options deallocator:(void (^)(void *pointer, NSUInteger length))deallocator;
+    static MemorySegment newBufferWithBytesNoCopy_length_options_deallocator(MemorySegment device, MemorySegment bytes, long length, long options, MemorySegment deallocator) {
+        try {
+            return (MemorySegment) newBufferWithBytesNoCopy_length_options_deallocator.invokeExact(device, bytes, length, options, deallocator);
         } catch (Throwable thrown) {
             throw ObjcRuntime.unchecked(thrown);
         }

@@ -9,6 +9,8 @@ import java.util.stream.Collectors;
 
 /** Compiles and runs programs in MSL by their text, for the stand-in of Metal. */
 public final class MslEmulator {
+    private static final Pattern FILE = Pattern.compile("#line 1 \"(\\w+)\\.kernel\"");
+
     private final Emulator emulator = Emulator.requireMetal(false);
 
     private MslEmulator() {}
@@ -33,9 +35,15 @@ public final class MslEmulator {
 
     /** As {@link dev.starforge.kernels.Variant#unitName}, so that both compile a program once. */
     private static String unitName(String source) {
+        if (!source.startsWith(Emulator.METAL_PRELUDE)) {
+            return "program";
+        }
         String program = source.substring(Emulator.METAL_PRELUDE.length());
-        Matcher files = Pattern.compile("#line 1 \"(\\w+)\\.kernel\"").matcher(program);
-        String file = files.results().reduce((_, last) -> last).orElseThrow().group(1);
+        String file = FILE.matcher(program)
+                .results()
+                .reduce((_, last) -> last)
+                .map(each -> each.group(1))
+                .orElse("program");
         return program.lines()
                 .takeWhile(line -> line.startsWith("#define "))
                 .map(line -> "-" + line.substring("#define ".length()).replace(' ', '='))
