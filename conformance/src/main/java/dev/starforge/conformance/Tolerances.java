@@ -40,8 +40,11 @@ final class Tolerances {
     /** The distance between the smallest f16 values. */
     private static final double F16_SMALLEST = 0x1p-24;
 
-    /** Smaller values may become zero: devices may flush subnormals, and 1 / (1 + exp(-x)) divides by infinity below exp(-88.7). */
-    static final double FLOOR = 0x1p-120;
+    /**
+     * Smaller values may become zero: devices may flush subnormals, and 1 / (1 + exp(-x)) divides by infinity below exp(-88.7). SILU and
+     * its slope multiply a sigmoid that was flushed, below 2^-126, by x, above -88.8, and gradients multiply that by a few units.
+     */
+    static final double FLOOR = 0x1p-116;
 
     /**
      * The tolerance of an expansion relative to that of a kernel: every intermediate is rounded to float32 in memory, and the longest

@@ -15,7 +15,9 @@ import org.junit.jupiter.api.AfterAll;
 /**
  * Runs the source of the GPU kernels in the host emulator, which also finds faults that leave the results correct, such as races.
  * The second device runs groups and threads in reverse order. By default the cases are a subset that launches every kernel
- * variant; {@code -Dfull} runs all cases, and {@code -Donly=REGEX} all matching ones.
+ * variant; {@code -Dfull} runs all cases, and {@code -Donly=REGEX} all matching ones. Portable kernels run from the text that Metal
+ * compiles, the others from that of CUDA; {@link WarpgroupConformanceTest} and {@link MetalConformanceTest} run what dispatch chooses on
+ * other GPUs.
  */
 class EmulatedConformanceTest extends BackendConformanceTest {
     private @Nullable EmulatedBackend backend;

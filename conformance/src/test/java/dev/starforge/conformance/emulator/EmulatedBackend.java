@@ -11,11 +11,13 @@ import dev.starforge.tensor.device.DeviceOptions;
 import dev.starforge.tensor.device.Probe;
 import dev.starforge.tensor.device.Support;
 import dev.starforge.tensor.op.Op;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentSkipListMap;
 import java.util.function.Consumer;
 import java.util.function.UnaryOperator;
 import java.util.stream.Collectors;
@@ -32,17 +34,12 @@ public final class EmulatedBackend implements Backend {
     }
 
     public EmulatedBackend(GpuModel model) {
-        this(model, model.equals(GpuModel.APPLE) ? Emulator.requireMetal(false) : Emulator.require());
+        this(model, model.equals(GpuModel.APPLE) ? Emulator.requireMetal() : Emulator.require());
     }
 
     private EmulatedBackend(GpuModel model, Emulator emulator) {
         this.model = model;
         this.emulator = emulator;
-    }
-
-    /** An Apple GPU that flushes subnormals to zero, as real ones do. */
-    public static EmulatedBackend flushing() {
-        return new EmulatedBackend(GpuModel.APPLE, Emulator.requireMetal(true));
     }
 
     @Override
@@ -76,9 +73,34 @@ public final class EmulatedBackend implements Backend {
 
     /** Compiles variants in parallel. All others are compiled at their first launch. */
     public void compile(Set<Variant> variants) {
+        units(variants).values().parallelStream().forEach(each -> emulator.compile(each, UnaryOperator.identity()));
+    }
+
+    /** What Metal would refuse of these variants, which {@link MslCheck} finds, by program. */
+    public Map<String, List<String>> metalFaults(Set<Variant> variants) {
+        Map<String, List<String>> faults = new ConcurrentSkipListMap<>();
+        Map<String, Variant> units = units(variants);
+        units.values().parallelStream().forEach(variant -> {
+            MslCheck check = MslCheck.of(Emulator.requireMsl(), variant.program(Emulator.METAL_PRELUDE));
+            List<String> found = new ArrayList<>(check.faults());
+            for (Kernel kernel : Kernel.values()) {
+                int bytes = check.sharedBytes().getOrDefault(kernel.symbol(), 0);
+                if (kernel.file().equals(variant.kernel().file()) && bytes != kernel.sharedBytes(MslCheck.MAX_SHARED_BYTES)) {
+                    found.add(kernel.symbol() + ": declares " + bytes + " bytes of threadgroup memory, Kernel has "
+                            + kernel.sharedBytes(MslCheck.MAX_SHARED_BYTES));
+                }
+            }
+            if (!found.isEmpty()) {
+                faults.put(variant.unitName(), found);
+            }
+        });
+        return faults;
+    }
+
+    private static Map<String, Variant> units(Set<Variant> variants) {
         Map<String, Variant> units = new TreeMap<>();
         variants.forEach(each -> units.put(each.unitName(), each));
-        units.values().parallelStream().forEach(each -> emulator.compile(each, UnaryOperator.identity()));
+        return units;
     }
 
     @Override

@@ -103,10 +103,10 @@ final class Emulator {
                 require(CXX, CxxCompiler.MISSING, "true".equals(System.getenv("CI"))), Optional.empty(), false);
     }
 
-    /** Returns an emulator of a Metal GPU. Without clang the test is skipped, or fails in CI. */
-    static Emulator requireMetal(boolean flush) {
+    /** Returns an emulator of an Apple GPU, which flushes subnormals. Without clang the test is skipped, or fails in CI. */
+    static Emulator requireMetal() {
         boolean ci = "true".equals(System.getenv("CI"));
-        return new Emulator(require(CXX, CxxCompiler.MISSING, ci), Optional.of(requireMsl()), flush);
+        return new Emulator(require(CXX, CxxCompiler.MISSING, ci), Optional.of(requireMsl()), true);
     }
 
     static MslCompiler requireMsl() {

@@ -15,6 +15,6 @@ public record GpuModel(Set<Sibling> siblings, int sharedLimit, int multiprocesso
 
     public static final GpuModel HOPPER = new GpuModel(Set.of(Sibling.MMA, Sibling.WGMMA), 227 << 10, 64);
 
-    /** An Apple GPU: portable kernels alone. */
+    /** An Apple GPU: portable kernels alone, with subnormals flushed to zero. */
     public static final GpuModel APPLE = new GpuModel(Set.of(), 32 << 10, 1);
 }

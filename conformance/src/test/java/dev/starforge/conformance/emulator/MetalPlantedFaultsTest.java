@@ -4,7 +4,7 @@ package dev.starforge.conformance.emulator;
 class MetalPlantedFaultsTest extends PlantedFaultsTest {
     @Override
     Emulator emulator() {
-        return Emulator.requireMetal(false);
+        return Emulator.requireMetal();
     }
 
     @Override

@@ -77,11 +77,13 @@ final class NativeCompiler {
         }
     }
 
-    /** Writes a file for a compiler to read. */
+    /** Writes a file for compilers to read, of which some may run already. */
     static void put(Path file, String text) {
         try {
-            Files.createDirectories(file.toAbsolutePath().getParent());
-            Files.writeString(file, text);
+            Path folder = Files.createDirectories(file.toAbsolutePath().getParent());
+            Path part = Files.createTempFile(folder, "text", ".part");
+            Files.writeString(part, text);
+            Files.move(part, file, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
         } catch (IOException failure) {
             throw new DeviceException(file + ": cannot be written: " + failure, failure);
         }
