@@ -246,6 +246,22 @@ class MetalDeviceTest {
                 .hasMessageStartingWith("metal:0: reserve 6442450944 bytes");
     }
 
+    /** Math modes and residency sets are used where the system has them. */
+    @Test
+    void usesWhatNewerSystemsHave() {
+        standIn.set("macos", 15);
+        try (Device newer = new MetalBackend().open(new DeviceOptions(0, 0, Path.of("target")));
+                Scope own = new Scope(newer)) {
+            Tensor a = own.allocate(Spec.f32(2));
+            newer.write(a, 1f, 2f);
+            newer.run(new Plain.Add(), new Tensor[] {a, a}, new Tensor[] {a});
+            assertThat(newer.floats(a)).containsExactly(2, 4);
+            assertThat(standIn.live()).contains("MTLResidencySet 1");
+        } finally {
+            standIn.set("macos", 14);
+        }
+    }
+
     /** The first region can be mapped, the second begins where kernels cannot load 16 bytes at once. */
     @ParameterizedTest
     @ValueSource(longs = {20_000, 20_008})

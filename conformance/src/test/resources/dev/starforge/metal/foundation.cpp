@@ -31,6 +31,9 @@ static Object* string_with_utf8(Class*, SEL, const char* text) {
 static Class* NSString_class =
     define("+NSString", nullptr, {{"stringWithUTF8String:", "@@:r*", imp(string_with_utf8)}});
 
+// What every class has.
+static Class* NSObject_class = define("+NSObject", nullptr, {{"new", "@@:", nullptr}});
+
 struct Error : Object {
     std::string text;
     long code;

@@ -61,7 +61,12 @@ static NSUInteger pages(NSUInteger bytes) {
     return (bytes + PAGE - 1) / PAGE * PAGE;
 }
 
+static bool is_resident(Object* buffer);
+
 static void buffer_dealloc(Object* object) {
+    if (is_resident(object)) {
+        complain("residency", "a buffer is released that is in a set");
+    }
     Buffer* buffer = (Buffer*)object;
     allocated -= buffer->length;
     if (!buffer->mapped) {
@@ -109,6 +114,75 @@ static Object* options_new(Class*, SEL) {
 }
 
 static Class* MTLCompileOptions_class = define("+MTLCompileOptions", nullptr, {{"new", "@@:", imp(options_new)}});
+
+// MTLResidencySet
+
+static std::set<Object*> resident;
+
+static bool is_resident(Object* buffer) {
+    return resident.count(buffer) > 0;
+}
+
+struct ResidencySet : Object {
+    std::set<Object*> added;
+    bool changed;
+};
+
+static void residency_dealloc(Object* object) {
+    for (Object* each : ((ResidencySet*)object)->added) {
+        resident.erase(each);
+    }
+    ((ResidencySet*)object)->added.clear();
+}
+
+static void residency_add(ResidencySet* set, SEL, Object* buffer) {
+    if (!set->added.insert(buffer).second) {
+        complain("residency", "a buffer is added twice");
+    }
+    resident.insert(buffer);
+    set->changed = true;
+}
+
+static void residency_remove(ResidencySet* set, SEL, Object* buffer) {
+    if (set->added.erase(buffer) == 0) {
+        complain("residency", "a buffer is removed that is not in the set");
+    }
+    resident.erase(buffer);
+    set->changed = true;
+}
+
+static void residency_commit(ResidencySet* set, SEL) {
+    set->changed = false;
+}
+
+static void residency_request(ResidencySet* set, SEL) {
+    if (set->changed) {
+        complain("residency", "requested before its changes are committed");
+    }
+}
+
+static Class* MTLResidencySet = define("MTLResidencySet", residency_dealloc,
+                                       {{"addAllocation:", "v@:@", imp(residency_add)},
+                                        {"removeAllocation:", "v@:@", imp(residency_remove)},
+                                        {"commit", "v@:", imp(residency_commit)},
+                                        {"requestResidency", "v@:", imp(residency_request)}});
+
+static Class* MTLResidencySetDescriptor = define("MTLResidencySetDescriptor", nullptr, {});
+
+static Object* residency_descriptor_new(Class*, SEL) {
+    return make<Object>(MTLResidencySetDescriptor);
+}
+
+static Class* MTLResidencySetDescriptor_class =
+    define("+MTLResidencySetDescriptor", nullptr, {{"new", "@@:", imp(residency_descriptor_new)}});
+
+static Object* device_residency(Object*, SEL selector, Object*, Object**) {
+    if (machine["macos"] < 15) {
+        complain("newer system", "%s needs macOS 15", selector);
+        return nullptr;
+    }
+    return make<ResidencySet>(MTLResidencySet);
+}
 
 static void check_options(Options* options) {
     if (!options || options->version < 196609) {
@@ -241,6 +315,7 @@ struct Touched {
 struct Queue : Object {
     std::deque<CommandBuffer*> pending;
     long encoders; // that have begun to run
+    ResidencySet* residency;
     std::vector<Touched> touched;
 };
 
@@ -477,7 +552,7 @@ static bool run(Queue* queue, CommandBuffer* commands, Encoder* encoder) {
 static void run(CommandBuffer* commands) {
     counted[2]++;
     if (machine["fails with"] != 0) {
-        commands->error = error(machine["fails with"], "the stand-in was told to fail");
+        commands->error = error(machine["fails with"], "a test makes it fail");
         machine["fails with"] = 0;
     }
     for (size_t i = 0; i < commands->encoders.size() && !commands->error; i++) {
@@ -529,6 +604,9 @@ static void commands_commit(CommandBuffer* commands, SEL) {
     } else if (commands->status != 0) {
         complain("committed twice", "status %d", commands->status);
     } else {
+        if (commands->queue->residency && commands->queue->residency->changed) {
+            complain("residency", "changes of the set are not committed");
+        }
         commands->status = COMMITTED;
         objc_retain(commands);
         commands->queue->pending.push_back(commands);
@@ -579,8 +657,13 @@ static Object* queue_commands(Queue* queue, SEL) {
     return autoreleased(commands);
 }
 
-static Class* MTLCommandQueue =
-    define("MTLCommandQueue", queue_dealloc, {{"commandBufferWithUnretainedReferences", "@@:", imp(queue_commands)}});
+static void queue_residency(Queue* queue, SEL, ResidencySet* set) {
+    queue->residency = set;
+}
+
+static Class* MTLCommandQueue = define("MTLCommandQueue", queue_dealloc,
+                                       {{"commandBufferWithUnretainedReferences", "@@:", imp(queue_commands)},
+                                        {"addResidencySet:", "v@:@", imp(queue_residency)}});
 
 // MTLDevice
 
@@ -696,6 +779,7 @@ static Class* MTLDevice =
             {"maxThreadgroupMemoryLength", "Q@:", imp(device_threadgroup)},
             {"newCommandQueue", "@@:", imp(device_queue)},
             {"newFence", "@@:", imp(device_fence)},
+            {"newResidencySetWithDescriptor:error:", "@@:@^@", imp(device_residency)},
             {"newBufferWithLength:options:", "@@:QQ", imp(device_buffer)},
             {"newBufferWithBytesNoCopy:length:options:deallocator:", "@@:^vQQ@?", imp(device_no_copy)},
             {"newLibraryWithSource:options:error:", "@@:@@^@", imp(device_library)},

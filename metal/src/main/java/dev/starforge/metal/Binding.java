@@ -1,6 +1,5 @@
 package dev.starforge.metal;
 
-import dev.starforge.kernels.Launch;
 import dev.starforge.metal.HazardTracker.ByteRanges;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.SegmentAllocator;
@@ -50,14 +49,14 @@ final class Binding {
         buffers[index] = memory.buffer();
     }
 
-    EncodedLaunch encode(SegmentAllocator allocator, MemorySegment pipeline, long x, long y, long z) {
+    EncodedLaunch encode(SegmentAllocator allocator, MemorySegment pipeline, long threads, long x, long y, long z) {
         return EncodedLaunch.of(
                 allocator,
                 pipeline,
                 buffers,
                 offsets,
                 new long[] {x, y, z},
-                Launch.GROUP,
+                threads,
                 new ByteRanges(Arrays.copyOf(read, readBounds), Arrays.copyOf(written, writtenBounds)));
     }
 }

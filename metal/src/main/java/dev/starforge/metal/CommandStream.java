@@ -9,6 +9,7 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
+import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -29,6 +30,7 @@ final class CommandStream implements LaunchSink {
     private final MemorySegment device;
     private final MemorySegment queue;
     private final MemorySegment fence;
+    private final Optional<ResidencySet> resident;
     private final MemorySegment scratch;
     private final HazardTracker hazards = new HazardTracker();
     private final Deque<Commands> submitted = new ArrayDeque<>();
@@ -41,12 +43,18 @@ final class CommandStream implements LaunchSink {
     private record Commands(MemorySegment buffer, MemorySegment encoder, ScalarBuffer scalars) {}
 
     /** Call this within an {@link AutoreleasePool}, like all methods that take launches. */
-    CommandStream(String name, MemorySegment device, Arena arena) {
+    CommandStream(String name, MemorySegment device, MetalChip chip, Arena arena) {
         this.name = name;
         this.device = device;
         queue = ObjcRuntime.required(MetalDriver.newCommandQueue(device), "newCommandQueue");
         fence = ObjcRuntime.required(MetalDriver.newFence(device), "newFence");
+        resident = ResidencySet.of(device, chip, queue);
         scratch = arena.allocate(EncodedLaunch.NATIVE_BYTES, Long.BYTES);
+    }
+
+    /** The buffers that the GPU keeps, where the system can be asked for it. */
+    Optional<ResidencySet> resident() {
+        return resident;
     }
 
     @Override
@@ -187,6 +195,7 @@ final class CommandStream implements LaunchSink {
     void release() {
         spare.forEach(each -> each.memory().release());
         spare.clear();
+        resident.ifPresent(ResidencySet::release);
         ObjcRuntime.objc_release(fence);
         ObjcRuntime.objc_release(queue);
     }

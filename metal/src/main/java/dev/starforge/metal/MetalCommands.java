@@ -33,6 +33,7 @@ final class MetalCommands {
     /** MTLCommandBufferErrorOutOfMemory. */
     static final long ERROR_OUT_OF_MEMORY = 8;
 
+    private static final MethodHandle addResidencySet = ObjcRuntime.message("MTLCommandQueue", "addResidencySet:", FunctionDescriptor.ofVoid(ADDRESS));
     private static final MethodHandle commandBufferWithUnretainedReferences = ObjcRuntime.message("MTLCommandQueue", "commandBufferWithUnretainedReferences", FunctionDescriptor.of(ADDRESS));
     private static final MethodHandle computeCommandEncoderWithDispatchType = ObjcRuntime.message("MTLCommandBuffer", "computeCommandEncoderWithDispatchType:", FunctionDescriptor.of(ADDRESS, JAVA_LONG));
     private static final MethodHandle commit = ObjcRuntime.message("MTLCommandBuffer", "commit", FunctionDescriptor.ofVoid());
@@ -48,6 +49,15 @@ final class MetalCommands {
     private static final MethodHandle endEncoding = ObjcRuntime.message("MTLComputeCommandEncoder", "endEncoding", FunctionDescriptor.ofVoid());
 
     private MetalCommands() {}
+
+    // - (void)addResidencySet:(id<MTLResidencySet>)residencySet;
+    static void addResidencySet(MemorySegment queue, MemorySegment set) {
+        try {
+            addResidencySet.invokeExact(queue, set);
+        } catch (Throwable thrown) {
+            throw ObjcRuntime.unchecked(thrown);
+        }
+    }
 
     // - (id<MTLCommandBuffer>)commandBufferWithUnretainedReferences;
     static MemorySegment commandBufferWithUnretainedReferences(MemorySegment queue) {

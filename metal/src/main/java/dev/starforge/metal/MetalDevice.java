@@ -69,7 +69,7 @@ final class MetalDevice implements Device {
         releases.add(arena::close);
         releases.add(() -> ObjcRuntime.objc_release(device));
         try {
-            stream = new CommandStream(name(), device, arena);
+            stream = new CommandStream(name(), device, chip, arena);
             releases.add(stream::release);
             kernels = new KernelLibraries(device, chip);
             releases.add(kernels::close);
@@ -122,9 +122,7 @@ final class MetalDevice implements Device {
         enter("reserve");
         refuseInRecording("reserve " + bytes + " bytes", "the step needs more memory than in its first run");
         try (AutoreleasePool _ = AutoreleasePool.open()) {
-            MetalMemory memory = allocate(bytes);
-            reserved.add(memory);
-            return memory;
+            return keep(allocate(bytes));
         }
     }
 
@@ -139,10 +137,19 @@ final class MetalDevice implements Device {
         enter("map");
         refuseInRecording("map " + region, "the step needs more memory than in its first run");
         try (AutoreleasePool _ = AutoreleasePool.open()) {
-            MetalMemory memory = MetalMemory.canMap(region) ? mapPages(region) : copy(region);
-            reserved.add(memory);
-            return memory;
+            return keep(MetalMemory.canMap(region) ? mapPages(region) : copy(region));
         }
+    }
+
+    private Memory keep(MetalMemory memory) {
+        reserved.add(memory);
+        stream.resident().ifPresent(set -> set.add(memory));
+        return memory;
+    }
+
+    private void drop(Memory memory) {
+        stream.resident().ifPresent(set -> set.remove((MetalMemory) memory));
+        ((MetalMemory) memory).release();
     }
 
     private MetalMemory mapPages(FileRegion region) {
@@ -204,7 +211,7 @@ final class MetalDevice implements Device {
         try {
             waitForStream();
         } finally {
-            ((MetalMemory) memory).release();
+            drop(memory);
         }
     }
 
@@ -387,7 +394,7 @@ final class MetalDevice implements Device {
             stream.close();
         } finally {
             recordings.values().forEach(each -> each.ifPresent(Recording::close));
-            reserved.forEach(each -> ((MetalMemory) each).release());
+            reserved.forEach(this::drop);
             releases.reversed().forEach(Runnable::run);
         }
     }

@@ -49,14 +49,18 @@ final class MetalDriver {
     private static final MethodHandle newFence = ObjcRuntime.message("MTLDevice", "newFence", FunctionDescriptor.of(ADDRESS));
     private static final MethodHandle newBufferWithLength_options = ObjcRuntime.message("MTLDevice", "newBufferWithLength:options:", FunctionDescriptor.of(ADDRESS, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle newBufferWithBytesNoCopy_length_options_deallocator = ObjcRuntime.message("MTLDevice", "newBufferWithBytesNoCopy:length:options:deallocator:", FunctionDescriptor.of(ADDRESS, ADDRESS, JAVA_LONG, JAVA_LONG, ADDRESS));
+    private static final MethodHandle newResidencySetWithDescriptor_error = ObjcRuntime.message("MTLDevice", "newResidencySetWithDescriptor:error:", FunctionDescriptor.of(ADDRESS, ADDRESS, ADDRESS));
     private static final MethodHandle newLibraryWithSource_options_error = ObjcRuntime.message("MTLDevice", "newLibraryWithSource:options:error:", FunctionDescriptor.of(ADDRESS, ADDRESS, ADDRESS, ADDRESS));
     private static final MethodHandle newComputePipelineStateWithFunction_error = ObjcRuntime.message("MTLDevice", "newComputePipelineStateWithFunction:error:", FunctionDescriptor.of(ADDRESS, ADDRESS, ADDRESS));
     private static final MethodHandle contents = ObjcRuntime.message("MTLBuffer", "contents", FunctionDescriptor.of(ADDRESS));
-    private static final MethodHandle new_ = ObjcRuntime.message("+MTLCompileOptions", "new", FunctionDescriptor.of(ADDRESS));
+    private static final MethodHandle new_ = ObjcRuntime.message("+NSObject", "new", FunctionDescriptor.of(ADDRESS));
     private static final MethodHandle setLanguageVersion = ObjcRuntime.message("MTLCompileOptions", "setLanguageVersion:", FunctionDescriptor.ofVoid(JAVA_LONG));
     private static final MethodHandle setMathMode = ObjcRuntime.message("MTLCompileOptions", "setMathMode:", FunctionDescriptor.ofVoid(JAVA_LONG));
     private static final MethodHandle setMathFloatingPointFunctions = ObjcRuntime.message("MTLCompileOptions", "setMathFloatingPointFunctions:", FunctionDescriptor.ofVoid(JAVA_LONG));
     private static final MethodHandle setFastMathEnabled = ObjcRuntime.message("MTLCompileOptions", "setFastMathEnabled:", FunctionDescriptor.ofVoid(JAVA_BOOLEAN));
+    private static final MethodHandle addAllocation = ObjcRuntime.message("MTLResidencySet", "addAllocation:", FunctionDescriptor.ofVoid(ADDRESS));
+    private static final MethodHandle removeAllocation = ObjcRuntime.message("MTLResidencySet", "removeAllocation:", FunctionDescriptor.ofVoid(ADDRESS));
+    private static final MethodHandle requestResidency = ObjcRuntime.message("MTLResidencySet", "requestResidency", FunctionDescriptor.ofVoid());
     private static final MethodHandle newFunctionWithName = ObjcRuntime.message("MTLLibrary", "newFunctionWithName:", FunctionDescriptor.of(ADDRESS, ADDRESS));
     private static final MethodHandle maxTotalThreadsPerThreadgroup = ObjcRuntime.message("MTLComputePipelineState", "maxTotalThreadsPerThreadgroup", FunctionDescriptor.of(JAVA_LONG));
     private static final MethodHandle threadExecutionWidth = ObjcRuntime.message("MTLComputePipelineState", "threadExecutionWidth", FunctionDescriptor.of(JAVA_LONG));
@@ -181,6 +185,15 @@ final class MetalDriver {
         }
     }
 
+    // - (id<MTLResidencySet>)newResidencySetWithDescriptor:(MTLResidencySetDescriptor *)desc error:(NSError **)error;
+    static MemorySegment newResidencySetWithDescriptor_error(MemorySegment device, MemorySegment descriptor, MemorySegment error) {
+        try {
+            return (MemorySegment) newResidencySetWithDescriptor_error.invokeExact(device, descriptor, error);
+        } catch (Throwable thrown) {
+            throw ObjcRuntime.unchecked(thrown);
+        }
+    }
+
     // - (id<MTLLibrary>)newLibraryWithSource:(NSString *)source options:(MTLCompileOptions *)options error:(NSError **)error;
     static MemorySegment newLibraryWithSource_options_error(MemorySegment device, MemorySegment source, MemorySegment options, MemorySegment error) {
         try {
@@ -248,6 +261,33 @@ final class MetalDriver {
     static void setFastMathEnabled(MemorySegment options, boolean enabled) {
         try {
             setFastMathEnabled.invokeExact(options, enabled);
+        } catch (Throwable thrown) {
+            throw ObjcRuntime.unchecked(thrown);
+        }
+    }
+
+    // - (void)addAllocation:(id<MTLAllocation>)allocation;
+    static void addAllocation(MemorySegment set, MemorySegment allocation) {
+        try {
+            addAllocation.invokeExact(set, allocation);
+        } catch (Throwable thrown) {
+            throw ObjcRuntime.unchecked(thrown);
+        }
+    }
+
+    // - (void)removeAllocation:(id<MTLAllocation>)anAllocation;
+    static void removeAllocation(MemorySegment set, MemorySegment allocation) {
+        try {
+            removeAllocation.invokeExact(set, allocation);
+        } catch (Throwable thrown) {
+            throw ObjcRuntime.unchecked(thrown);
+        }
+    }
+
+    // - (void)requestResidency;
+    static void requestResidency(MemorySegment set) {
+        try {
+            requestResidency.invokeExact(set);
         } catch (Throwable thrown) {
             throw ObjcRuntime.unchecked(thrown);
         }

@@ -82,7 +82,7 @@ final class MetalLauncher implements Launcher {
                     binding.scalar(i, scalars.memory(), scalars.put(arguments.get(i)));
             }
         }
-        return binding.encode(sink.allocator(), pipeline, launch.x(), launch.y(), launch.z());
+        return binding.encode(sink.allocator(), pipeline, launch.threads(), launch.x(), launch.y(), launch.z());
     }
 
     @Override
@@ -115,8 +115,8 @@ final class MetalLauncher implements Launcher {
             Argument count = new Argument.Long(elements);
             ScalarBuffer scalars = sink.scalars(ScalarBuffer.bytes(List.of(count)));
             binding.scalar(last, scalars.memory(), scalars.put(count));
-            sink.add(binding.encode(
-                    sink.allocator(), pipeline, Math.ceilDiv(elements, (long) Launch.GROUP), 1, 1));
+            long groups = Math.ceilDiv(elements, (long) Launch.GROUP);
+            sink.add(binding.encode(sink.allocator(), pipeline, Launch.GROUP, groups, 1, 1));
         }
     }
 

@@ -11,7 +11,7 @@ import java.util.stream.Collectors;
 public final class MslEmulator {
     private static final Pattern FILE = Pattern.compile("#line 1 \"(\\w+)\\.kernel\"");
 
-    private final Emulator emulator = Emulator.requireMetal(false);
+    private final Emulator emulator = Emulator.requireMetal();
 
     private MslEmulator() {}
 
