@@ -228,13 +228,11 @@ final class Tolerances {
                 : sum(2, summed, "each product is rounded once, or not at all; then the sum");
     }
 
-    /** Returns true if dequantized weights may be rounded to the activation type: with many rows, and for NF4, whose values are float32. */
+    /** Returns true if dequantized weights may be rounded to the activation type: devices without a kernel that reads them do so. */
     private static boolean roundsWeights(Layers.Linear op, Spec... in) {
-        boolean many = in[0].shape().dim(0) > 64;
         return in[0].dtype() != DType.F32
                 && Arrays.stream(in, 1, 1 + op.weights())
-                        .map(Spec::dtype)
-                        .anyMatch(w -> w == DType.NF4 || w == DType.NF4_DOUBLE || many && w.isQuantized());
+                        .anyMatch(w -> w.dtype().isQuantized());
     }
 
     /** The number of epilogue steps, the last of which is stored. */

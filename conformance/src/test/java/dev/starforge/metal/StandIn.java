@@ -15,6 +15,8 @@ import java.lang.foreign.SymbolLookup;
 import java.lang.invoke.MethodHandle;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
+import java.util.List;
+import java.util.stream.Collectors;
 
 /**
  * A library that stands in for the Objective-C runtime and Metal, so that the backend runs here without a change. It checks what Metal
@@ -23,7 +25,9 @@ import java.nio.file.Path;
  */
 @SuppressWarnings("restricted") // calls a library that it has compiled
 public final class StandIn implements AutoCloseable {
-    private final MslEmulator emulator;
+    private static final List<String> SOURCES =
+            List.of("objc.cpp", "foundation.cpp", "metal.cpp", "commands.cpp", "device.cpp");
+
     private final MethodHandle violations;
     private final MethodHandle live;
     private final MethodHandle types;
@@ -38,8 +42,9 @@ public final class StandIn implements AutoCloseable {
     }
 
     private StandIn(MslEmulator emulator) {
-        this.emulator = emulator;
-        Path library = emulator.library("standin", source("objc.cpp") + source("foundation.cpp") + source("metal.cpp"));
+        Path library = emulator.library(
+                "standin",
+                SOURCES.stream().map(StandIn::source).collect(Collectors.joining()));
         SymbolLookup symbols = SymbolLookup.libraryLookup(library, Arena.global());
         violations = handle(symbols, "standin_violations", FunctionDescriptor.of(ADDRESS));
         live = handle(symbols, "standin_live", FunctionDescriptor.of(ADDRESS));

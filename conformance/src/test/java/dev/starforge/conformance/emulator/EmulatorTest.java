@@ -38,6 +38,15 @@ class EmulatorTest {
                 .isEqualTo(words("/dev/starforge/cuda/cuda.prelude"));
     }
 
+    /** The Metal prelude has the words of the portable kernels, and a few of its own: variables, and what the emulator replaces. */
+    @Test
+    void metalPreludeDefinesOnlyTheDialect() throws IOException {
+        Set<String> own = new TreeSet<>(words("/dev/starforge/metal/metal.prelude"));
+        own.removeAll(words("/dev/starforge/cuda/cuda.prelude"));
+        // the C library that the others include has these functions
+        assertThat(own).containsExactly("SHARED_DECLARED", "cosf", "expf", "logf", "sinf", "sqrtf");
+    }
+
     private static Set<String> words(String prelude) throws IOException {
         try (InputStream stream = EmulatorTest.class.getResourceAsStream(prelude)) {
             String text = new String(stream.readAllBytes(), StandardCharsets.US_ASCII);

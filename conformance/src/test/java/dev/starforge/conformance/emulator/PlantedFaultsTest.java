@@ -8,6 +8,7 @@ import dev.starforge.kernels.Launch;
 import dev.starforge.kernels.Launch.Argument;
 import dev.starforge.kernels.Variant;
 import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.DeviceException;
@@ -162,6 +163,25 @@ class PlantedFaultsTest {
             assertThatThrownBy(() -> device.launch(launch))
                     .isInstanceOf(DeviceException.class)
                     .hasMessage("Fill: has parameters of types fLF, the launch has fIF");
+        }
+    }
+
+    /** Metal's compiler may assume that what is written overlaps nothing else. The same tensor as an input and the output is in place. */
+    @Test
+    void findsOverlappingArguments() {
+        try (EmulatedDevice device =
+                        new EmulatedDevice(emulator, false, GpuModel.AMPERE, UnaryOperator.identity(), variant -> {});
+                Scope scope = new Scope(device)) {
+            Tensor all = scope.allocate(Spec.f32(6));
+            Tensor first = all.view(0, Shape.of(5));
+            device.write(all, new float[] {1, 2, 3, 4, 5, 6});
+            device.run(new Plain.Add(), new Tensor[] {first, first}, new Tensor[] {first});
+            assertThat(device.floats(first)).containsExactly(2, 4, 6, 8, 10);
+            assertThatThrownBy(() -> device.run(
+                            new Plain.Add(), new Tensor[] {first, first}, new Tensor[] {all.view(1, Shape.of(5))}))
+                    .isInstanceOf(DeviceException.class)
+                    .hasMessageStartingWith("Add: argument 0, ")
+                    .hasMessageContaining(", overlaps argument 2, ");
         }
     }
 
