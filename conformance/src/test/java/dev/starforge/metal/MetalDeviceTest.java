@@ -83,12 +83,14 @@ class MetalDeviceTest {
         Tensor b = tensor(2);
         Tensor c = scope.allocate(Spec.f32(SIZE));
         Tensor d = scope.allocate(Spec.f32(SIZE));
+        long before = standIn.count(StandIn.Event.COMMAND_BUFFER);
         for (int i = 0; i < 100; i++) {
             add(a, b, c);
             add(c, b, d);
             add(d, b, a);
         }
         assertThat(device.floats(a)[0]).isEqualTo(601);
+        assertThat(standIn.count(StandIn.Event.COMMAND_BUFFER) - before).isEqualTo(300 / 50);
     }
 
     @Test
@@ -99,6 +101,8 @@ class MetalDeviceTest {
         for (int i = 0; i < 10; i++) {
             add(a, b, scope.allocate(Spec.f32(SIZE)));
         }
+        device.synchronize();
+        add(a, b, a); // ordered by the fence
         device.synchronize();
         assertThat(standIn.count(StandIn.Event.BARRIER)).isEqualTo(before);
     }
@@ -115,6 +119,20 @@ class MetalDeviceTest {
         add(a, b, second);
         assertThat(device.floats(first)[0]).isEqualTo(3);
         assertThat(device.floats(second)[0]).isEqualTo(2);
+    }
+
+    @Test
+    void writesAreQueuedBehindReplays() {
+        Tensor a = tensor(1);
+        Tensor b = tensor(2);
+        Tensor sum = scope.allocate(Spec.f32(SIZE));
+        device.replay("step", () -> add(a, b, sum));
+        device.synchronize();
+        device.replay("step", () -> add(a, b, sum));
+        device.write(a, new float[SIZE]);
+        assertThat(device.floats(sum)[0]).isEqualTo(3);
+        assertThat(device.floats(a)[0]).isEqualTo(0);
+        device.forget("step");
     }
 
     @Test
@@ -244,6 +262,23 @@ class MetalDeviceTest {
         assertThatThrownBy(() -> device.reserve(6L << 30))
                 .isInstanceOf(MemoryException.class)
                 .hasMessageStartingWith("metal:0: reserve 6442450944 bytes");
+    }
+
+    /** A message that a system does not know would end the process, so none is sent before the version is known. */
+    @Test
+    void refusesOlderSystemsAndOtherGpus() {
+        standIn.set("macos", 13);
+        String old = new MetalBackend().probe().reason();
+        standIn.set("macos", 14);
+        standIn.set("family", 0);
+        String intel = new MetalBackend().probe().reason();
+        standIn.set("family", 1007);
+        standIn.set("devices", 0);
+        String none = new MetalBackend().probe().reason();
+        standIn.set("devices", 1);
+        assertThat(old).isEqualTo("macOS 13.5 is too old: Metal needs macOS 14 or newer");
+        assertThat(intel).endsWith("Metal needs Apple silicon (M1 or newer), not an Intel Mac");
+        assertThat(none).isEqualTo("Metal is installed, but there is no GPU");
     }
 
     /** Math modes and residency sets are used where the system has them. */

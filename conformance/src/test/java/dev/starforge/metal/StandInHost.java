@@ -73,7 +73,7 @@ final class StandInHost {
         }
     }
 
-    private long compile(MemorySegment source, MemorySegment log, long logBytes) {
+    long compile(MemorySegment source, MemorySegment log, long logBytes) {
         String text = string(source);
         try {
             libraries.add(new Library(emulator.compile(text), text));
@@ -84,7 +84,7 @@ final class StandInHost {
         }
     }
 
-    private long find(long library, MemorySegment name, MemorySegment parameters, long bytes) {
+    long find(long library, MemorySegment name, MemorySegment parameters, long bytes) {
         Library in = libraries.get((int) library - 1);
         return emulator.find(in.file, in.source, string(name))
                 .map(kernel -> {
@@ -95,7 +95,7 @@ final class StandInHost {
                 .orElse(0L);
     }
 
-    private long run(
+    long run(
             long kernel,
             MemorySegment arguments,
             long count,

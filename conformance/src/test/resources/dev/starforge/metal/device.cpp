@@ -12,7 +12,11 @@ static Object* architecture_name(Object*, SEL) {
 
 static Class* MTLArchitecture = define("MTLArchitecture", nullptr, {{"name", "@@:", imp(architecture_name)}});
 
-static Object* device_architecture(Object*, SEL) {
+static Object* device_architecture(Object*, SEL selector) {
+    if (machine["macos"] < 14) {
+        complain("newer system", "%s needs macOS 14", selector);
+        return nullptr;
+    }
     static Object one = {MTLArchitecture, 1};
     return &one;
 }

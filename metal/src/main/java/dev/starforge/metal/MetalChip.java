@@ -11,7 +11,8 @@ import java.util.regex.Pattern;
 /**
  * What the system says of a GPU.
  *
- * @param architecture such as applegpu_g13s; the last letter is that of the size: g base and Pro, s Max, d Ultra
+ * @param architecture such as applegpu_g13s; the last letter is that of the size: g base and Pro, s Max, d Ultra; empty before
+ *     macOS 14
  * @param family MTLGPUFamily: 1007 M1, 1008 M2, 1009 M3 and M4, 1010 M5; 0 if it is not one of Apple's
  * @param system version of macOS, such as 14.5
  * @param memoryBytes memory of the machine
@@ -45,16 +46,22 @@ record MetalChip(
     /** Call this within an {@link AutoreleasePool}. */
     static MetalChip of(MemorySegment device) {
         MemorySegment process = Foundation.processInfo();
+        String system = version(Foundation.UTF8String(Foundation.operatingSystemVersionString(process)));
         return new MetalChip(
                 Foundation.UTF8String(MetalDriver.name(device)),
-                Foundation.UTF8String(MetalDriver.name(MetalDriver.architecture(device))),
+                major(system) < OLDEST_SYSTEM ? "" : Foundation.UTF8String(MetalDriver.name(architecture(device))),
                 family(device),
-                version(Foundation.UTF8String(Foundation.operatingSystemVersionString(process))),
+                system,
                 Foundation.physicalMemory(process),
                 MetalDriver.recommendedMaxWorkingSetSize(device),
                 MetalDriver.maxBufferLength(device),
                 MetalDriver.maxThreadgroupMemoryLength(device),
                 MetalDriver.hasUnifiedMemory(device));
+    }
+
+    /** Older systems than {@link #OLDEST_SYSTEM} would end the process, since their devices do not know this message. */
+    private static MemorySegment architecture(MemorySegment device) {
+        return ObjcRuntime.required(MetalDriver.architecture(device), "architecture");
     }
 
     private static long family(MemorySegment device) {
@@ -73,7 +80,11 @@ record MetalChip(
     }
 
     int systemMajor() {
-        return Integer.parseInt(system.split("\\.")[0]);
+        return major(system);
+    }
+
+    private static int major(String version) {
+        return Integer.parseInt(version.split("\\.")[0]);
     }
 
     /** Why this backend cannot use the GPU; empty if it can. */
