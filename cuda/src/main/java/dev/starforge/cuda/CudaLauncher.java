@@ -36,6 +36,9 @@ final class CudaLauncher implements Launcher {
 
     private static final int HOPPER_SHARED_LIMIT = 227 << 10;
 
+    private static final Set<Sibling> SIBLINGS = Set.of(Sibling.MMA);
+    private static final Set<Sibling> HOPPER_SIBLINGS = Set.of(Sibling.MMA, Sibling.WGMMA);
+
     /** CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION. */
     private static final int PROGRAMMATIC_STREAM_SERIALIZATION = 6;
 
@@ -90,7 +93,7 @@ final class CudaLauncher implements Launcher {
     record Features(int multiprocessors, boolean dependentLaunch, boolean clusters, boolean warpgroups) {
         /** The siblings of the portable kernels that the device runs. */
         Set<Sibling> siblings() {
-            return warpgroups ? Set.of(Sibling.MMA, Sibling.WGMMA) : Set.of(Sibling.MMA);
+            return warpgroups ? HOPPER_SIBLINGS : SIBLINGS;
         }
     }
 

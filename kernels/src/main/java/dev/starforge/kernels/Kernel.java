@@ -92,6 +92,7 @@ public enum Kernel {
     private final String symbol;
     private final int sharedBytes;
     private final List<String> files;
+    private final Optional<Sibling> sibling;
 
     Kernel(String file, String symbol, int shared, String... before) {
         this.file = file;
@@ -100,6 +101,9 @@ public enum Kernel {
         files = Stream.of(Stream.of("common"), Stream.of(before), Stream.of(file))
                 .flatMap(each -> each)
                 .toList();
+        sibling = files.contains("attention_wgmma")
+                ? Optional.of(Sibling.WGMMA)
+                : files.contains("mma") ? Optional.of(Sibling.MMA) : Optional.empty();
     }
 
     /** The base name of its source file. */
@@ -129,9 +133,7 @@ public enum Kernel {
 
     /** The siblings that the kernel is one of; empty for a portable kernel, which every device runs. */
     public Optional<Sibling> sibling() {
-        return files.contains("attention_wgmma")
-                ? Optional.of(Sibling.WGMMA)
-                : files.contains("mma") ? Optional.of(Sibling.MMA) : Optional.empty();
+        return sibling;
     }
 
     /** Bytes of shared memory per group, each array rounded up to 16, if a group may have {@code limit} bytes. */

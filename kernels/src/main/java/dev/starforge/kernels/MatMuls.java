@@ -92,7 +92,8 @@ final class MatMuls {
     /** Scratch memory of a linear layer: that of its largest weight, and of its bias in the type of the result. */
     static long workspace(Set<Sibling> siblings, Layers.Linear op, Spec... in) {
         long oneLaunch = Arrays.stream(in, 1, 1 + op.weights())
-                .mapToLong(w -> Gemv.supports(op.product(), in[0], w) ? workspace(siblings, op.product(), in[0], w) : 0)
+                .filter(w -> siblings.contains(Sibling.MMA) && Gemv.supports(op.product(), in[0], w))
+                .mapToLong(w -> workspace(siblings, op.product(), in[0], w))
                 .sum();
         long largest = Arrays.stream(in, 1, 1 + op.weights())
                 .mapToLong(w -> workspace(siblings, op.product(), in[0], w)

@@ -113,6 +113,11 @@ public final class EmulatedBackend implements Backend {
         return new EmulatedDevice(emulator, options.index() == 1, model, UnaryOperator.identity(), launched::add);
     }
 
+    /** Opens a device whose kernels are changed before they are compiled. */
+    public Device open(UnaryOperator<String> edit) {
+        return new EmulatedDevice(emulator, false, model, edit, launched::add);
+    }
+
     /** The kernels that its devices have launched. */
     public Set<Kernel> launched() {
         return launched.stream().map(Variant::kernel).collect(Collectors.toSet());

@@ -141,7 +141,7 @@ final class EmulatedDevice implements Device, Launcher {
                         && (written.get(i) || written.get(j))) {
                     MemorySegment first = EmulatedMemory.segment(a.tensor());
                     MemorySegment second = EmulatedMemory.segment(b.tensor());
-                    boolean inPlace = first.equals(second) && written.get(i) != written.get(j);
+                    boolean inPlace = first.equals(second) && !written.get(i).equals(written.get(j));
                     if (!inPlace && first.asOverlappingSlice(second).isPresent()) {
                         throw new DeviceException(launch.variant() + ": argument " + i + ", " + a.tensor()
                                 + ", overlaps argument " + j + ", " + b.tensor() + ", and one of them is written");

@@ -206,7 +206,7 @@ class PlantedFaultsTest {
     }
 
     /** Replaces text that must occur. */
-    private static UnaryOperator<String> planted(String text, String fault) {
+    static UnaryOperator<String> planted(String text, String fault) {
         return program -> {
             assertThat(program).contains(text);
             return program.replace(text, fault);
@@ -214,7 +214,7 @@ class PlantedFaultsTest {
     }
 
     /** The first output of an operation on rows of 0, 1, 2 and so on. */
-    private float[] run(UnaryOperator<String> edit, Op op, Spec x) {
+    float[] run(UnaryOperator<String> edit, Op op, Spec x) {
         try (EmulatedDevice device = new EmulatedDevice(emulator, false, GpuModel.AMPERE, edit, variant -> {});
                 Scope scope = new Scope(device)) {
             Tensor in = scope.allocate(x);

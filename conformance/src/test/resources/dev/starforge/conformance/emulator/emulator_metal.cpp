@@ -228,6 +228,14 @@ static inline void watch(char* at, int bytes, bool write) {
     outside(at, bytes);
 }
 
+// A GPU gives no right answer for a vector that is not aligned to its size.
+static inline void watch_aligned(char* at, int bytes, bool write) {
+    watch(at, bytes, write);
+    if ((unsigned long long)at % bytes != 0) {
+        fault("%s of %d bytes at an address that is not a multiple of that", write ? "a store" : "a load", bytes);
+    }
+}
+
 static void watch_range(char* at, size_t size, bool write) {
     for (size_t i = 0; i < size; i++) {
         watch(at + i, 1, write);
@@ -238,15 +246,18 @@ static void watch_range(char* at, size_t size, bool write) {
 
 extern "C" {
 #define WATCH(n) \
-    void __tsan_read##n(char* at) { emulator::watch(at, n, false); } \
-    void __tsan_write##n(char* at) { emulator::watch(at, n, true); } \
+    void __tsan_read##n(char* at) { emulator::watch_aligned(at, n, false); } \
+    void __tsan_write##n(char* at) { emulator::watch_aligned(at, n, true); } \
     void __tsan_read_write##n(char* at) { \
-        emulator::watch(at, n, false); \
-        emulator::watch(at, n, true); \
+        __tsan_read##n(at); \
+        __tsan_write##n(at); \
     } \
     void __tsan_unaligned_read##n(char* at) { emulator::watch(at, n, false); } \
     void __tsan_unaligned_write##n(char* at) { emulator::watch(at, n, true); } \
-    void __tsan_unaligned_read_write##n(char* at) { __tsan_read_write##n(at); }
+    void __tsan_unaligned_read_write##n(char* at) { \
+        emulator::watch(at, n, false); \
+        emulator::watch(at, n, true); \
+    }
 WATCH(1)
 WATCH(2)
 WATCH(4)
