@@ -340,7 +340,9 @@ class PlantedHostFaultsTest {
 
     @Test
     void noAutoreleasePool() throws InterruptedException {
-        Thread.ofPlatform().start(() -> Foundation.stringWithUTF8String("x")).join();
+        Thread.ofPlatform()
+                .start(() -> ObjcRuntime.objc_release(Foundation.stringWithUTF8String("x")))
+                .join();
         assertCaught("no autorelease pool");
     }
 

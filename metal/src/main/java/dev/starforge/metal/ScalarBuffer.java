@@ -14,7 +14,8 @@ import java.util.List;
  * message for all arguments of a launch, while bytes would take one for each.
  */
 final class ScalarBuffer {
-    private static final long BYTES = 64 << 10;
+    /** Enough for a command buffer of launches with as many arguments as Metal allows. */
+    private static final long BYTES = 16 << 10;
 
     private final MetalMemory memory;
     private long used;
