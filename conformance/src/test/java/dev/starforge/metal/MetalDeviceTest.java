@@ -223,6 +223,7 @@ class MetalDeviceTest {
         Tensor c = scope.allocate(Spec.f32(SIZE));
         String settled = "";
         for (int i = 0; i < 1000; i++) {
+            add(a, b, c);
             device.replay("step", () -> add(a, b, c));
             device.floats(c);
             if (i == 2) {
