@@ -1,8 +1,9 @@
 import org.jspecify.annotations.NullMarked;
 
-/** The Metal backend: so far it finds the GPU and says what it is. */
+/** The Metal backend: the Objective-C runtime and Metal through the Foreign Function and Memory API. */
 @NullMarked
 module dev.starforge.metal {
+    requires dev.starforge.kernels;
     requires dev.starforge.tensor;
     requires static org.jspecify;
 

@@ -53,6 +53,7 @@ public final class OpsTable {
             refused. —: it cannot run it.
             A plain operation has no definition but itself; a fused one is defined by its expansion. *Overwrites* names
             the inputs, counted from 0, that the operation changes.
+            Metal's kernels have not run on hardware: [metal](metal.md) says what was proven without it.
 
             | operation | kind | gradient | overwrites |\
             """);

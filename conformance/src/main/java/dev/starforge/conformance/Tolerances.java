@@ -40,8 +40,11 @@ final class Tolerances {
     /** The distance between the smallest f16 values. */
     private static final double F16_SMALLEST = 0x1p-24;
 
-    /** Smaller values may become zero: devices may flush subnormals, and 1 / (1 + exp(-x)) divides by infinity below exp(-88.7). */
-    static final double FLOOR = 0x1p-120;
+    /**
+     * Smaller values may become zero: devices may flush subnormals, and 1 / (1 + exp(-x)) divides by infinity below exp(-88.7). SILU and
+     * its slope multiply a sigmoid that was flushed, below 2^-126, by x, above -88.8, and gradients multiply that by a few units.
+     */
+    static final double FLOOR = 0x1p-116;
 
     /**
      * The tolerance of an expansion relative to that of a kernel: every intermediate is rounded to float32 in memory, and the longest
@@ -225,13 +228,11 @@ final class Tolerances {
                 : sum(2, summed, "each product is rounded once, or not at all; then the sum");
     }
 
-    /** Returns true if dequantized weights may be rounded to the activation type: with many rows, and for NF4, whose values are float32. */
+    /** Returns true if dequantized weights may be rounded to the activation type: devices without a kernel that reads them do so. */
     private static boolean roundsWeights(Layers.Linear op, Spec... in) {
-        boolean many = in[0].shape().dim(0) > 64;
         return in[0].dtype() != DType.F32
                 && Arrays.stream(in, 1, 1 + op.weights())
-                        .map(Spec::dtype)
-                        .anyMatch(w -> w == DType.NF4 || w == DType.NF4_DOUBLE || many && w.isQuantized());
+                        .anyMatch(w -> w.dtype().isQuantized());
     }
 
     /** The number of epilogue steps, the last of which is stored. */

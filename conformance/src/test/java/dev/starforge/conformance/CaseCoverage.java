@@ -88,7 +88,7 @@ record CaseCoverage(List<Case> cases, Set<Variant> variants, int outOf) {
     }
 
     /** The variants that the checks of {@link Conformance} launch for a case. */
-    private static Set<Variant> launches(EmulatedBackend backend, Case c) {
+    static Set<Variant> launches(EmulatedBackend backend, Case c) {
         Set<Variant> launched = new LinkedHashSet<>();
         try (Device device = backend.openDry(launched::add)) {
             Support support = backend.supports(c.op(), c.specs());

@@ -3,6 +3,7 @@ package dev.starforge.conformance;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.starforge.conformance.emulator.EmulatedBackend;
+import dev.starforge.conformance.emulator.GpuModel;
 import dev.starforge.tensor.device.Backend;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.DeviceOptions;
@@ -14,7 +15,9 @@ import org.junit.jupiter.api.AfterAll;
 /**
  * Runs the source of the GPU kernels in the host emulator, which also finds faults that leave the results correct, such as races.
  * The second device runs groups and threads in reverse order. By default the cases are a subset that launches every kernel
- * variant; {@code -Dfull} runs all cases, and {@code -Donly=REGEX} all matching ones.
+ * variant; {@code -Dfull} runs all cases, and {@code -Donly=REGEX} all matching ones. Portable kernels run from the text that Metal
+ * compiles, the others from that of CUDA; {@link WarpgroupConformanceTest} and {@link MetalConformanceTest} run what dispatch chooses on
+ * other GPUs.
  */
 class EmulatedConformanceTest extends BackendConformanceTest {
     private @Nullable EmulatedBackend backend;
@@ -24,18 +27,18 @@ class EmulatedConformanceTest extends BackendConformanceTest {
         super("emulator");
     }
 
-    /** Returns true if the device has warpgroups. */
-    boolean warpgroups() {
-        return false;
+    /** The capabilities of the device. */
+    GpuModel model() {
+        return GpuModel.AMPERE;
     }
 
     @Override
     Backend backend() {
-        backend = new EmulatedBackend(warpgroups());
+        backend = new EmulatedBackend(model());
         boolean full = System.getProperty("full") != null || System.getProperty("only") != null;
         List<Case> cases = super.selectedCases();
         coverage = full ? CaseCoverage.all(backend, cases) : CaseCoverage.smallest(backend, cases);
-        System.out.println("emulator" + (warpgroups() ? " with warpgroups" : "") + ": " + coverage);
+        System.out.println(getClass().getSimpleName() + ": " + coverage);
         backend.compile(coverage.variants());
         return backend;
     }

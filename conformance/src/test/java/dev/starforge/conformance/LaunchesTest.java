@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import dev.starforge.kernels.Dispatch;
 import dev.starforge.kernels.Launch;
 import dev.starforge.kernels.Launcher;
+import dev.starforge.kernels.Sibling;
 import dev.starforge.model.Model;
 import dev.starforge.model.kv.Batches;
 import dev.starforge.model.kv.PagedKvCache;
@@ -92,8 +93,13 @@ final class LaunchesTest {
         }
 
         @Override
-        public boolean supportsWarpgroups() {
-            return false;
+        public Set<Sibling> siblings() {
+            return Set.of(Sibling.MMA);
+        }
+
+        @Override
+        public int sharedLimit() {
+            return 99 << 10;
         }
 
         @Override

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.starforge.cuda.CudaBackend;
 import dev.starforge.kernels.Dispatch;
+import dev.starforge.kernels.Sibling;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.device.Backend;
@@ -24,6 +25,7 @@ import dev.starforge.train.plan.MachineFacts;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Optional;
+import java.util.Set;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -59,7 +61,7 @@ final class RecordedMachinesTest {
         /** A GPU's is that of its kernels, beside what cuBLASLt is given. */
         @Override
         public long workspace(Op op, Spec... in) {
-            return backend.name().equals("cuda") ? CUBLAS + Dispatch.workspace(op, in) : super.workspace(op, in);
+            return backend.name().equals("cuda") ? CUBLAS + Dispatch.workspace(Set.of(Sibling.MMA), op, in) : super.workspace(op, in);
         }
     }
 

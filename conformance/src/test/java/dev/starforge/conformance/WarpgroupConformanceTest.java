@@ -1,5 +1,6 @@
 package dev.starforge.conformance;
 
+import dev.starforge.conformance.emulator.GpuModel;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Layers;
@@ -13,8 +14,8 @@ final class WarpgroupConformanceTest extends EmulatedConformanceTest {
     private static final int GEMV_MAX_ROWS = 8;
 
     @Override
-    boolean warpgroups() {
-        return true;
+    GpuModel model() {
+        return GpuModel.HOPPER;
     }
 
     @Override

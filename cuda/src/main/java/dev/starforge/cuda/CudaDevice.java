@@ -5,10 +5,7 @@ import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
 import dev.starforge.kernels.Dispatch;
-import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Memory;
-import dev.starforge.tensor.Scope;
-import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.ShapeException;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
@@ -173,7 +170,7 @@ final class CudaDevice implements Device {
 
     @Override
     public long workspace(Op op, Spec... in) {
-        return workspace.bytes() + Dispatch.workspace(op, in);
+        return workspace.bytes() + Dispatch.workspace(launcher.siblings(), op, in);
     }
 
     @Override
@@ -369,24 +366,12 @@ final class CudaDevice implements Device {
             throw new ShapeException("read: tensor " + from + " into " + target.byteSize() + " bytes");
         }
         if (Dispatch.hasWeightTiles(from.spec())) {
-            readTiles(from, target);
+            dispatch.unpack(
+                    from,
+                    launcher.scratch(),
+                    (file, at) -> download(target.asSlice(at, file.bytes()), CudaMemory.pointer(file)));
         } else {
             download(target.asSlice(0, from.bytes()), CudaMemory.pointer(from));
-        }
-    }
-
-    private void readTiles(Tensor from, MemorySegment target) {
-        Shape shape = Shape.of(from.dim(-2), from.dim(-1));
-        Scope scratch = launcher.scratch();
-        long at = 0;
-        for (long element = 0; element < from.shape().size(); element += shape.size()) {
-            Tensor matrix = from.view(element, shape);
-            scratch.mark();
-            Tensor file = scratch.allocate(new Spec(DType.U8, Shape.of(matrix.bytes())));
-            dispatch.unpack(matrix, file);
-            download(target.asSlice(at, file.bytes()), CudaMemory.pointer(file));
-            at += file.bytes();
-            scratch.release();
         }
     }
 

@@ -8,6 +8,7 @@ import static java.lang.foreign.ValueLayout.JAVA_LONG;
 import dev.starforge.kernels.Launch;
 import dev.starforge.kernels.Launch.Argument;
 import dev.starforge.kernels.Launcher;
+import dev.starforge.kernels.Sibling;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
@@ -20,6 +21,7 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.StructLayout;
 import java.util.List;
 import java.util.Optional;
+import java.util.Set;
 
 /**
  * Launches kernels on a stream. Arguments are written to one block of eight-byte slots that all launches reuse, because the driver
@@ -28,6 +30,14 @@ import java.util.Optional;
 final class CudaLauncher implements Launcher {
     private static final int SLOTS = 64;
     private static final long SLOT_BYTES = JAVA_LONG.byteSize();
+
+    /** Bytes of shared memory per block: what every device since Ampere offers, as in cuda.prelude, and what Hopper does. */
+    private static final int SHARED_LIMIT = 99 << 10;
+
+    private static final int HOPPER_SHARED_LIMIT = 227 << 10;
+
+    private static final Set<Sibling> SIBLINGS = Set.of(Sibling.MMA);
+    private static final Set<Sibling> HOPPER_SIBLINGS = Set.of(Sibling.MMA, Sibling.WGMMA);
 
     /** CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION. */
     private static final int PROGRAMMATIC_STREAM_SERIALIZATION = 6;
@@ -57,6 +67,7 @@ final class CudaLauncher implements Launcher {
     private static final long GRID_DIM_X = offset(CONFIG, "gridDimX");
     private static final long GRID_DIM_Y = offset(CONFIG, "gridDimY");
     private static final long GRID_DIM_Z = offset(CONFIG, "gridDimZ");
+    private static final long BLOCK_DIM_X = offset(CONFIG, "blockDimX");
     private static final long SHARED_MEM_BYTES = offset(CONFIG, "sharedMemBytes");
 
     private final KernelModules kernels;
@@ -79,7 +90,12 @@ final class CudaLauncher implements Launcher {
      * @param clusters thread block clusters with distributed shared memory
      * @param warpgroups wgmma
      */
-    record Features(int multiprocessors, boolean dependentLaunch, boolean clusters, boolean warpgroups) {}
+    record Features(int multiprocessors, boolean dependentLaunch, boolean clusters, boolean warpgroups) {
+        /** The siblings of the portable kernels that the device runs. */
+        Set<Sibling> siblings() {
+            return warpgroups ? HOPPER_SIBLINGS : SIBLINGS;
+        }
+    }
 
     CudaLauncher(
             Device device,
@@ -111,7 +127,6 @@ final class CudaLauncher implements Launcher {
         attribute.set(JAVA_INT, offset(ATTRIBUTE, "id"), PROGRAMMATIC_STREAM_SERIALIZATION);
         attribute.set(JAVA_INT, offset(ATTRIBUTE, "programmaticStreamSerializationAllowed"), 1);
         MemorySegment config = arena.allocate(CONFIG);
-        config.set(JAVA_INT, offset(CONFIG, "blockDimX"), Launch.GROUP);
         config.set(JAVA_INT, offset(CONFIG, "blockDimY"), 1);
         config.set(JAVA_INT, offset(CONFIG, "blockDimZ"), 1);
         config.set(JAVA_LONG, offset(CONFIG, "hStream"), stream);
@@ -143,6 +158,7 @@ final class CudaLauncher implements Launcher {
             config.set(JAVA_INT, GRID_DIM_X, (int) launch.x());
             config.set(JAVA_INT, GRID_DIM_Y, (int) launch.y());
             config.set(JAVA_INT, GRID_DIM_Z, (int) launch.z());
+            config.set(JAVA_INT, BLOCK_DIM_X, launch.threads());
             config.set(JAVA_INT, SHARED_MEM_BYTES, launch.variant().kernel().dynamicSharedBytes());
             CudaDriver.check(
                     CudaDriver.cuLaunchKernelEx(config, function, pointers, MemorySegment.NULL),
@@ -155,7 +171,7 @@ final class CudaLauncher implements Launcher {
                         (int) launch.x(),
                         (int) launch.y(),
                         (int) launch.z(),
-                        Launch.GROUP,
+                        launch.threads(),
                         1,
                         1,
                         launch.variant().kernel().dynamicSharedBytes(),
@@ -169,6 +185,7 @@ final class CudaLauncher implements Launcher {
     private int put(int slot, Argument argument) {
         switch (argument) {
             case Argument.Buffer buffer -> values.setAtIndex(JAVA_LONG, slot, CudaMemory.pointer(buffer.tensor()));
+            case Argument.Absent none -> values.setAtIndex(JAVA_LONG, slot, workspace.pointer());
             case Argument.Workspace all -> values.setAtIndex(JAVA_LONG, slot, workspace.pointer());
             case Argument.Int number -> values.set(JAVA_INT, SLOT_BYTES * slot, number.value());
             case Argument.Long number -> values.setAtIndex(JAVA_LONG, slot, number.value());
@@ -224,8 +241,13 @@ final class CudaLauncher implements Launcher {
     }
 
     @Override
-    public boolean supportsWarpgroups() {
-        return chip.warpgroups;
+    public Set<Sibling> siblings() {
+        return chip.siblings();
+    }
+
+    @Override
+    public int sharedLimit() {
+        return chip.warpgroups ? HOPPER_SHARED_LIMIT : SHARED_LIMIT;
     }
 
     @Override

@@ -1,6 +1,8 @@
 package dev.starforge.kernels;
 
 import dev.starforge.tensor.DType;
+import dev.starforge.tensor.Scope;
+import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.DeviceException;
@@ -23,6 +25,8 @@ import dev.starforge.tensor.op.Routing;
 import dev.starforge.tensor.op.Training;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Set;
+import java.util.function.BiConsumer;
 
 /**
  * Maps an operation to kernel launches: the kernel, its arguments in the order of its parameters, and the number of groups. Group counts
@@ -109,16 +113,16 @@ public final class Dispatch {
         return in[0].shape().dim(2) <= MAX_HEAD ? Support.NATIVE : Support.EXPANDED;
     }
 
-    /** Bytes of scratch memory that an operation uses. */
-    public static long workspace(Op op, Spec... in) {
+    /** Bytes of scratch memory that an operation uses on a device with these siblings. */
+    public static long workspace(Set<Sibling> siblings, Op op, Spec... in) {
         return switch (op) {
             case Plain.Norm _ -> WORKSPACE;
-            case Plain.MatMul o -> MatMuls.workspace(o, in[0], in[1]);
-            case Layers.AddMatMul o -> MatMuls.workspace(o.product(), in[0], in[1]);
-            case Layers.Linear o -> MatMuls.workspace(o, in);
-            case Fused.Attention _ -> FlashAttention.workspace(in);
+            case Plain.MatMul o -> MatMuls.workspace(siblings, o, in[0], in[1]);
+            case Layers.AddMatMul o -> MatMuls.workspace(siblings, o.product(), in[0], in[1]);
+            case Layers.Linear o -> MatMuls.workspace(siblings, o, in);
+            case Fused.Attention _ -> FlashAttention.workspace(siblings, in);
             case Adapters.Lora _ -> in[0].shape().dim(0) * in[2].shape().dim(1) * Float.BYTES;
-            case Fused.AttentionGrad o -> FlashAttention.gradientWorkspace(o.block(), in);
+            case Fused.AttentionGrad o -> FlashAttention.gradientWorkspace(siblings, o.block(), in);
             case Plain.Sum o -> o.over() == Plain.Sum.Over.LEADING ? RowOps.workspace(in[0].shape(), 1) : 0;
             case Fused.LayerNormGrad o -> o.weights() ? RowOps.layerNormWorkspace(in[0].shape()) : 0;
             case Fused.RmsNormGrad _ -> RowOps.workspace(in[0].shape(), 1);
@@ -178,9 +182,24 @@ public final class Dispatch {
         weights.pack(w);
     }
 
-    /** Repacks a matrix of tiles to the layout of its file. */
-    public void unpack(Tensor matrix, Tensor file) {
-        weights.unpack(matrix, file);
+    /**
+     * Repacks the matrices of a tensor of tiles to the layout of their file, one after the other.
+     *
+     * @param scratch for one of them
+     * @param reader receives the bytes of each, and their offset within the tensor
+     */
+    public void unpack(Tensor tiles, Scope scratch, BiConsumer<Tensor, Long> reader) {
+        Shape shape = Shape.of(tiles.dim(-2), tiles.dim(-1));
+        long at = 0;
+        for (long element = 0; element < tiles.shape().size(); element += shape.size()) {
+            Tensor matrix = tiles.view(element, shape);
+            scratch.mark();
+            Tensor file = scratch.allocate(new Spec(DType.U8, Shape.of(matrix.bytes())));
+            weights.unpack(matrix, file);
+            reader.accept(file, at);
+            at += file.bytes();
+            scratch.release();
+        }
     }
 
     /** Launches a supported operation now, or fused with the following operations, but at the latest at {@link #flush}. */
@@ -435,12 +454,12 @@ public final class Dispatch {
         return call.i32(q.dim(1)).i32(k.dim(1)).i32(q.dim(2));
     }
 
-    /** (q, k, v, starts, positions, tables[, scales of k, of v]) -> y, lse; missing scales are replaced by unused buffers. */
+    /** (q, k, v, starts, positions, tables[, scales of k, of v]) -> y, lse. */
     private void attention(Fused.Attention op, Tensor[] in, Tensor[] out) {
         AttentionInputs<Tensor> a = AttentionInputs.of(in);
         boolean scaled = a.isInt8();
         KernelCall call = call(Kernel.ATTENTION).tensors(Arrays.copyOf(in, 6));
-        call.tensors(scaled ? a.kScales() : out[1], scaled ? a.vScales() : out[1])
+        (scaled ? call.tensors(a.kScales(), a.vScales()) : call.absent(DType.F32).absent(DType.F32))
                 .tensors(out)
                 .flag(scaled);
         heads(call, a.q(), a.k())

@@ -11,11 +11,12 @@ import dev.starforge.tensor.op.Operands.AttentionGradOutputs;
 import dev.starforge.tensor.op.Operands.AttentionInputs;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Set;
 
 /**
  * Launches of FlashAttention on tensor cores: tiles of queries for prefill (flash_attention.kernel), keys split over groups for
  * decoding (decode_attention.kernel), and the gradient (flash_attention_grad.kernel). All need one 16-bit type; head sizes are
- * multiples of 16 (of 32 above 128) for tiles and gradient, and 128 for decoding. With wgmma, head sizes 64 and 128 have the kernels
+ * multiples of 16 (of 32 above 128) for tiles and gradient, and 128 for decoding. They are {@link Sibling#MMA}. With {@link Sibling#WGMMA}, head sizes 64 and 128 have the kernels
  * of flash_attention_sm90.kernel and flash_attention_grad_sm90.kernel, with the same parameters and groups. A single sequence
  * decodes with AppendAttention, which also rotates and stores q, k and v (see {@link RopeStoreFusion}). Everything else runs
  * attention.kernel, without tensor cores.
@@ -60,7 +61,9 @@ final class FlashAttention {
 
     /** Returns true if these kernels support the types and shapes of (q, k, v, ...). */
     boolean supports(Tensor... in) {
-        return supports(specs(in)) && List.of(in[0], in[1], in[2]).stream().allMatch(KernelCall::aligned);
+        return launcher.siblings().contains(Sibling.MMA)
+                && supports(specs(in))
+                && List.of(in[0], in[1], in[2]).stream().allMatch(KernelCall::aligned);
     }
 
     private static boolean supports(Spec... in) {
@@ -88,12 +91,13 @@ final class FlashAttention {
 
     /** Returns true if the wgmma kernels support these heads on this device. */
     private boolean usesWarpgroups(Tensor... in) {
-        return launcher.supportsWarpgroups() && (in[0].dim(2) == 64 || in[0].dim(2) == 128);
+        return launcher.siblings().contains(Sibling.WGMMA) && (in[0].dim(2) == 64 || in[0].dim(2) == 128);
     }
 
     /** Scratch memory for the partial results of split keys, at most. */
-    static long workspace(Spec... in) {
-        return supports(in) && !usesQueryTiles(in)
+    static long workspace(Set<Sibling> siblings, Spec... in) {
+        return siblings.contains(Sibling.MMA)
+                        && supports(in) && !usesQueryTiles(in)
                 ? in[0].shape().dim(0) * in[0].shape().dim(1) * MAX_SPLITS * (DECODE_D_HEAD + 2) * Float.BYTES
                 : 0;
     }
@@ -206,7 +210,9 @@ final class FlashAttention {
 
     /** Whether (q, k, v, starts, positions, tables, y, lse, dy) are of types and shapes that the gradient supports. */
     boolean supportsGradient(Tensor... in) {
-        return supportsGradient(specs(in)) && values(in).stream().allMatch(KernelCall::aligned);
+        return launcher.siblings().contains(Sibling.MMA)
+                && supportsGradient(specs(in))
+                && values(in).stream().allMatch(KernelCall::aligned);
     }
 
     private static boolean supportsGradient(Spec... in) {
@@ -245,8 +251,8 @@ final class FlashAttention {
     }
 
     /** Scratch memory of the gradient: delta, and the partial dK and dV. */
-    static long gradientWorkspace(int block, Spec... in) {
-        return supportsGradient(in)
+    static long gradientWorkspace(Set<Sibling> siblings, int block, Spec... in) {
+        return siblings.contains(Sibling.MMA) && supportsGradient(in)
                 ? Float.BYTES
                         * (AttentionGradInputs.of(in).lse().shape().size()
                                 + partialsSpec(block, in).shape().size())

@@ -43,7 +43,7 @@ final class Gemv {
         batch = new SmallBatchGemm(launcher);
     }
 
-    /** Returns true if the kernels that read weights once support this product. */
+    /** Returns true if the kernels that read weights once support this product, on a device with {@link Sibling#MMA}. */
     static boolean supports(Plain.MatMul op, Spec a, Spec b) {
         DType w = b.dtype();
         boolean types = w.isQuantized() || w == DType.BF16 || w == DType.F16 && a.dtype() == DType.F16;
@@ -60,9 +60,11 @@ final class Gemv {
                 && b.shape().last() % WeightTiles.FRAGMENT_COLUMNS == 0;
     }
 
-    /** The same, with the alignment of the tensors. */
-    static boolean supports(Plain.MatMul op, Tensor a, Tensor b) {
-        return supports(op, a.spec(), b.spec()) && (b.dtype().isQuantized() || KernelCall.aligned(b));
+    /** The same for this device, with the alignment of the tensors. */
+    boolean supports(Plain.MatMul op, Tensor a, Tensor b) {
+        return launcher.siblings().contains(Sibling.MMA)
+                && supports(op, a.spec(), b.spec())
+                && (b.dtype().isQuantized() || KernelCall.aligned(b));
     }
 
     /** A linear layer without epilogue. */
@@ -104,8 +106,10 @@ final class Gemv {
         KernelCall call = plan.call(launcher, Kernel.NORM_GEMV)
                 .define("NORM", norm.rms() ? "RMS_NORM" : "LAYER_NORM")
                 .define("K_SIZE", in[0].dim(1))
-                .tensors(norm.x(), norm.addend(), norm.weight(), norm.bias())
-                .tensors(norm.sum(), norm.normed(), norm.means(), norm.rstds())
+                .tensors(norm.x(), norm.addend(), norm.weight(), norm.bias());
+        (norm.adds() ? call.tensors(norm.sum()) : call.absent(norm.x().dtype())).tensors(norm.normed());
+        (norm.rms() ? call.absent(norm.means().dtype()) : call.tensors(norm.means()))
+                .tensors(norm.rstds())
                 .flag(norm.adds())
                 .f32(norm.eps());
         launch(plan, call, addArguments(call, op, in, out, 0, op.weights(), WeightTiles.ROWS), 1);
@@ -254,7 +258,7 @@ final class Gemv {
         return maxDepth;
     }
 
-    /** Adds weights from..to-1 and the epilogue to a call, and returns their number of tiles. Unused parameters repeat used buffers. */
+    /** Adds weights from..to-1 and the epilogue to a call, and returns their number of tiles. Unused weights repeat used ones. */
     static long addArguments(KernelCall call, Layers.Linear op, Tensor[] in, Tensor[] out, int from, int to, int tile) {
         for (int i = 0; i < MAX_WEIGHTS; i++) {
             call.tensors(in[1 + Math.min(from + i, to - 1)]);
@@ -266,19 +270,18 @@ final class Gemv {
 
     /** Adds biases, residual, outputs, sizes and flags of the epilogue. */
     static void addEpilogue(KernelCall call, Layers.Linear op, Tensor[] in, Tensor[] out, int from, int to) {
-        Tensor[] biases = new Tensor[MAX_WEIGHTS];
-        Tensor[] results = new Tensor[MAX_WEIGHTS];
-        for (int i = 0; i < MAX_WEIGHTS; i++) {
-            int weight = Math.min(from + i, to - 1);
-            results[i] = out[weight];
-            biases[i] = op.bias() ? in[op.biasOf(1 + weight)] : results[i];
+        DType result = out[from].dtype();
+        for (int i = from; i < from + MAX_WEIGHTS; i++) {
+            boolean absent = i >= to || !op.bias();
+            call = absent ? call.absent(op.bias() ? in[op.biasOf(1 + from)].dtype() : result) : call.tensors(in[op.biasOf(1 + i)]);
         }
-        call.tensors(biases)
-                .tensors(op.residual() ? in[op.residualInput()] : results[0])
-                .tensors(results)
-                .i32(in[0].dim(0));
-        for (int i = 0; i < MAX_WEIGHTS; i++) {
-            call.i32(from + i < to ? results[i].dim(1) : 0);
+        call = op.residual() ? call.tensors(in[op.residualInput()]) : call.absent(result);
+        for (int i = from; i < from + MAX_WEIGHTS; i++) {
+            call = i < to ? call.tensors(out[i]) : call.absent(result);
+        }
+        call.i32(in[0].dim(0));
+        for (int i = from; i < from + MAX_WEIGHTS; i++) {
+            call.i32(i < to ? out[i].dim(1) : 0);
         }
         call.flag(op.bias()).i32(Dispatch.code(op.fn())).flag(op.residual());
     }

@@ -1,6 +1,7 @@
 package dev.starforge.kernels;
 
 import dev.starforge.kernels.Launch.Argument;
+import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.op.Fn;
@@ -31,6 +32,12 @@ final class KernelCall {
         for (Tensor tensor : tensors) {
             arguments.add(new Argument.Buffer(tensor));
         }
+        return this;
+    }
+
+    /** A parameter that the kernel ignores, given its other arguments, with the type that its buffer would have. */
+    KernelCall absent(DType dtype) {
+        arguments.add(new Argument.Absent(dtype));
         return this;
     }
 
@@ -99,7 +106,21 @@ final class KernelCall {
     /** Launches a grid of groups; nothing if one of the counts is 0, as for empty outputs. */
     void groups(long x, long y, long z) {
         if (x != 0 && y != 0 && z != 0) {
+            requireSupport();
             launcher.launch(new Launch(Signature.of(kernel).variant(arguments, defines), arguments, x, y, z));
+        }
+    }
+
+    private void requireSupport() {
+        int shared = kernel.sharedBytes(launcher.sharedLimit());
+        if (shared > launcher.sharedLimit()) {
+            throw new DeviceException(kernel.symbol() + ": needs " + shared + " bytes of shared memory, the device has "
+                    + launcher.sharedLimit());
+        }
+        if (kernel.sibling().isPresent()
+                && !launcher.siblings().contains(kernel.sibling().get())) {
+            throw new DeviceException(
+                    kernel.symbol() + ": needs " + kernel.sibling().get() + ", the device has " + launcher.siblings());
         }
     }
 

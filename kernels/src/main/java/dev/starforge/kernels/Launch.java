@@ -1,12 +1,16 @@
 package dev.starforge.kernels;
 
+import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.DeviceException;
 import java.util.List;
 
 /**
  * One kernel launch as data: a backend binds the arguments, which are in the order of the kernel's parameters, and starts x * y * z groups
- * of {@link #GROUP} threads.
+ * of {@link #threads} threads.
+ *
+ * <p>A buffer that a kernel writes overlaps no other argument, except that it may be one of its inputs if each element is read only by the
+ * thread that writes it, before it does. Metal's compiler may assume this.
  */
 public record Launch(Variant variant, List<Argument> arguments, long x, long y, long z) {
     /** Threads per group of every kernel, as in the preludes. */
@@ -25,10 +29,23 @@ public record Launch(Variant variant, List<Argument> arguments, long x, long y, 
         }
     }
 
+    /** Threads of each group. */
+    public int threads() {
+        return variant.kernel().threads();
+    }
+
+    /** Returns true if the kernel may write argument {@code i}; it may read it as well. */
+    public boolean writes(int i) {
+        return Signature.of(variant.kernel()).parameters().get(i).written();
+    }
+
     /** The argument of one kernel parameter. */
     public sealed interface Argument {
         /** The elements of a tensor, for {@code IN} and {@code OUT}. */
         record Buffer(Tensor tensor) implements Argument {}
+
+        /** A buffer that the kernel neither reads nor writes, given its other arguments. The device binds any buffer of its own. */
+        record Absent(DType dtype) implements Argument {}
 
         /** The device's own scratch memory, {@link Dispatch#WORKSPACE} bytes. */
         record Workspace() implements Argument {}

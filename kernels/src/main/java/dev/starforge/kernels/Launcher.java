@@ -4,6 +4,7 @@ import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.op.Plain;
 import java.util.List;
+import java.util.Set;
 
 /** The operations that {@link Dispatch} needs of a backend. They are queued in order and need not complete before the call returns. */
 public interface Launcher {
@@ -26,8 +27,11 @@ public interface Launcher {
     /** Returns true if the device has thread block clusters with distributed shared memory. */
     boolean supportsClusters();
 
-    /** Returns true if the device has wgmma (the sm90 kernels). */
-    boolean supportsWarpgroups();
+    /** The kernels that the device runs besides the portable ones. */
+    Set<Sibling> siblings();
+
+    /** Bytes of shared memory that a group may have; the prelude's SHARED_LIMIT is at most this. */
+    int sharedLimit();
 
     /**
      * Computes a product with a vendor library. Returns false if no library supports these types and shapes.

@@ -14,7 +14,7 @@ import dev.starforge.tensor.op.Routing;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
-import java.util.stream.Stream;
+import java.util.Set;
 
 /** Launches of matrix products and linear layers, LoRA, and mixture of experts. */
 final class MatMuls {
@@ -22,6 +22,11 @@ final class MatMuls {
     static final int TILE = 64;
 
     static final int SMALL_M = 8;
+
+    /** Shared memory of the small-M kernels with SLAB 16, and with SLAB 8, which common.kernel chooses if this is above SHARED_LIMIT. */
+    static final int SMALL_M_SHARED_BYTES = 34816;
+
+    static final int SMALL_M_COMPACT_SHARED_BYTES = 18432;
 
     private static final int SIMD = 32;
     static final int MAX_ROUTE_GROUPS = 1024;
@@ -57,7 +62,7 @@ final class MatMuls {
         if (KernelCall.size(c) == 0) {
             return true;
         }
-        if (Gemv.supports(op, a, b)) {
+        if (gemv.supports(op, a, b)) {
             gemv.run(Gemv.matmulOnly(c.dtype()), new Tensor[] {a, b}, new Tensor[] {c}, 0, 1);
             return addends.isEmpty();
         }
@@ -76,21 +81,22 @@ final class MatMuls {
         return added || addends.isEmpty();
     }
 
-    /** Scratch memory of a product. */
-    static long workspace(Plain.MatMul op, Spec a, Spec b) {
-        if (Gemv.supports(op, a, b)) {
+    /** Scratch memory of a product on a device with these siblings. */
+    static long workspace(Set<Sibling> siblings, Plain.MatMul op, Spec a, Spec b) {
+        if (siblings.contains(Sibling.MMA) && Gemv.supports(op, a, b)) {
             return SmallBatchGemm.workspace(a, b.shape().dim(0));
         }
         return b.dtype().isQuantized() ? new Spec(a.dtype(), b.shape()).bytes() : 0;
     }
 
     /** Scratch memory of a linear layer: that of its largest weight, and of its bias in the type of the result. */
-    static long workspace(Layers.Linear op, Spec... in) {
+    static long workspace(Set<Sibling> siblings, Layers.Linear op, Spec... in) {
         long oneLaunch = Arrays.stream(in, 1, 1 + op.weights())
-                .mapToLong(w -> Gemv.supports(op.product(), in[0], w) ? workspace(op.product(), in[0], w) : 0)
+                .filter(w -> siblings.contains(Sibling.MMA) && Gemv.supports(op.product(), in[0], w))
+                .mapToLong(w -> workspace(siblings, op.product(), in[0], w))
                 .sum();
         long largest = Arrays.stream(in, 1, 1 + op.weights())
-                .mapToLong(w -> workspace(op.product(), in[0], w)
+                .mapToLong(w -> workspace(siblings, op.product(), in[0], w)
                         + (op.bias() && op.to() != DType.F32
                                 ? op.to().bytes() * w.shape().dim(0)
                                 : 0))
@@ -133,7 +139,7 @@ final class MatMuls {
         for (int i = 0; i < op.weights(); i++) {
             Tensor w = in[1 + i];
             oneLaunch &= w.dtype() == in[1].dtype();
-            usesGemv &= Gemv.supports(op.product(), in[0], w);
+            usesGemv &= gemv.supports(op.product(), in[0], w);
         }
         int step = oneLaunch ? op.weights() : 1;
         for (int i = 0; i < op.weights(); i += step) {
@@ -206,14 +212,23 @@ final class MatMuls {
         for (long from = 0; from < y.dim(0); from += MAX_GRID_YZ) {
             Shape part = Shape.of(Math.min(MAX_GRID_YZ, y.dim(0) - from), columns);
             Tensor rows = y.view(from * columns, part);
-            Tensor own = bias ? in[op.biasOf(1 + weight)] : rows;
-            Tensor residual = op.residual() ? in[op.residualInput()].view(from * columns, part) : rows;
-            KernelCall call = new KernelCall(launcher, Kernel.LINEAR_EPILOGUE);
-            if (columns % EPILOGUE_ELEMENTS == 0
-                    && Stream.of(rows, own, residual).allMatch(KernelCall::aligned)) {
-                call.define("VECTORIZED", 1);
+            KernelCall call = new KernelCall(launcher, Kernel.LINEAR_EPILOGUE).tensors(rows);
+            boolean vectorized = columns % EPILOGUE_ELEMENTS == 0 && KernelCall.aligned(rows);
+            if (bias) {
+                Tensor own = in[op.biasOf(1 + weight)];
+                vectorized &= KernelCall.aligned(own);
+                call.tensors(own);
+            } else {
+                call.absent(rows.dtype());
             }
-            call.tensors(rows, own, residual)
+            if (op.residual()) {
+                Tensor residual = in[op.residualInput()].view(from * columns, part);
+                vectorized &= KernelCall.aligned(residual);
+                call.tensors(residual);
+            } else {
+                call.absent(rows.dtype());
+            }
+            (vectorized ? call.define("VECTORIZED", 1) : call)
                     .i32(columns)
                     .flag(bias)
                     .i32(Dispatch.code(op.fn()))

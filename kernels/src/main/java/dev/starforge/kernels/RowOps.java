@@ -1,5 +1,6 @@
 package dev.starforge.kernels;
 
+import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
@@ -178,8 +179,8 @@ final class RowOps {
         boolean weights = out.length > 1;
         Scope scratch = launcher.scratch();
         scratch.mark();
-        Tensor[] partials = {in.mean(), in.rstd()}; // of the type that the kernel expects, where it writes none
-        for (int i = 0; i < 2 && weights; i++) {
+        Tensor[] partials = new Tensor[weights ? 2 : 0];
+        for (int i = 0; i < partials.length; i++) {
             partials[i] = groups == 1 ? out[1 + i] : scratch.allocate(Spec.f32(groups, shape.last()));
         }
         boolean vectorized = shape.last() % 4 == 0
@@ -191,8 +192,8 @@ final class RowOps {
                         "CHANNELS_PER_THREAD",
                         at * channelsPerThread(KernelCall.groups(shape.last(), (long) at * Launch.GROUP)));
         (vectorized ? call.define("VECTORIZED", 1) : call)
-                .tensors(in.x(), in.w(), in.mean(), in.rstd(), in.dy(), out[0])
-                .tensors(partials)
+                .tensors(in.x(), in.w(), in.mean(), in.rstd(), in.dy(), out[0]);
+        (weights ? call.tensors(partials) : call.absent(DType.F32).absent(DType.F32))
                 .i64(shape.rows())
                 .i64(rowsPerGroup)
                 .i64(shape.last())

@@ -5,6 +5,7 @@ import dev.starforge.tensor.DType;
 import dev.starforge.tensor.device.DeviceException;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
@@ -21,7 +22,7 @@ record Signature(Kernel kernel, List<Parameter> parameters, boolean dependentLau
     private static final Pattern PARAMETER = Pattern.compile("(IN|OUT|ARG)\\(([\\w ]+), (\\w+)\\)");
     private static final Map<Kernel, Signature> READ = new ConcurrentHashMap<>();
 
-    record Parameter(String type, String name) {}
+    record Parameter(boolean written, String type, String name) {}
 
     Signature {
         parameters = List.copyOf(parameters);
@@ -45,7 +46,7 @@ record Signature(Kernel kernel, List<Parameter> parameters, boolean dependentLau
                 PARAMETER
                         .matcher(found.group(1))
                         .results()
-                        .map(each -> new Parameter(each.group(2), each.group(3)))
+                        .map(each -> new Parameter(each.group(1).equals("OUT"), each.group(2), each.group(3)))
                         .toList(),
                 body.contains("DEPENDENT_LAUNCH();") || body.contains("GRID_DEPENDENCY_WAIT();"));
     }
@@ -64,8 +65,9 @@ record Signature(Kernel kernel, List<Parameter> parameters, boolean dependentLau
         Map<String, DType> types = new TreeMap<>();
         for (int i = 0; i < arguments.size(); i++) {
             Parameter parameter = parameters.get(i);
-            if (arguments.get(i) instanceof Argument.Buffer buffer && MACROS.contains(parameter.type)) {
-                DType type = buffer.tensor().dtype();
+            Optional<DType> given = dtype(arguments.get(i));
+            if (given.isPresent() && MACROS.contains(parameter.type)) {
+                DType type = given.get();
                 DType other = types.put(parameter.type, type);
                 if (other != null && other != type) {
                     throw new DeviceException(kernel.symbol() + ": " + parameter.name + " is " + type + ", expected "
@@ -82,6 +84,15 @@ record Signature(Kernel kernel, List<Parameter> parameters, boolean dependentLau
                                         .map(each -> each.getKey() + " " + Variant.typeName(each.getValue())))
                         .sorted()
                         .toList());
+    }
+
+    private static Optional<DType> dtype(Argument argument) {
+        return switch (argument) {
+            case Argument.Buffer buffer -> Optional.of(buffer.tensor().dtype());
+            case Argument.Absent none -> Optional.of(none.dtype());
+            case Argument.Workspace _, Argument.Int _, Argument.Long _, Argument.Float _, Argument.Struct _ ->
+                Optional.empty();
+        };
     }
 
     private List<String> names() {

@@ -37,7 +37,7 @@ final class SmallBatchGemm {
         this.launcher = launcher;
     }
 
-    /** Returns true for inputs of {@link Gemv} with 16-bit rows that need no split, and weights with scales in their units. */
+    /** Returns true for inputs of {@link Gemv#supports} with 16-bit rows that need no split, and weights with scales in their units. */
     static boolean supports(Tensor[] in, int from, int to) {
         DType w = in[1 + from].dtype();
         return in[0].dtype() != DType.F32

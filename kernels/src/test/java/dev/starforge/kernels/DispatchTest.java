@@ -8,10 +8,12 @@ import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.device.Support;
 import dev.starforge.tensor.op.Fn;
 import dev.starforge.tensor.op.Fused;
+import dev.starforge.tensor.op.Layers;
 import dev.starforge.tensor.op.Op;
 import dev.starforge.tensor.op.Plain;
 import java.util.Comparator;
 import java.util.List;
+import java.util.Set;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -89,5 +91,16 @@ class DispatchTest {
     void attentionWithLargeHeadsIsExpanded() {
         assertEquals(Support.EXPANDED, Dispatch.supports(new Fused.Attention(1, 0, 1), Spec.f32(3, 4, 257)));
         assertEquals(Support.EXPANDED, Dispatch.supports(new Fused.AttentionGrad(1, 0, 1), Spec.f32(3, 4, 257)));
+    }
+
+    /** Only kernels for matrix instructions read quantized weights; other devices dequantize one weight at a time. */
+    @Test
+    void devicesWithoutMatrixInstructionsDequantizeWeights() {
+        Layers.Linear op = new Layers.Linear(2, false, Fn.IDENTITY, false, DType.BF16, false);
+        Spec x = new Spec(DType.BF16, Shape.of(3, 128));
+        Spec small = new Spec(DType.Q8_0, Shape.of(32, 128));
+        Spec large = new Spec(DType.Q8_0, Shape.of(48, 128));
+        assertEquals(0, Dispatch.workspace(Set.of(Sibling.MMA), op, x, small, large));
+        assertEquals(48 * 128 * 2, Dispatch.workspace(Set.of(), op, x, small, large));
     }
 }

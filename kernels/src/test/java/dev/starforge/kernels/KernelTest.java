@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.starforge.tensor.device.DeviceException;
 import dev.starforge.tensor.op.Fn;
+import java.lang.reflect.Proxy;
 import java.util.List;
 import java.util.Set;
 import java.util.TreeSet;
@@ -54,6 +55,55 @@ class KernelTest {
     @Test
     void sharedSourcesUseOnlyTheDialect() {
         assertEquals(List.of(), builtins("common"));
+    }
+
+    /** Words of the Metal Shading Language, which kernels must not use as names. */
+    private static final Pattern METAL_WORD = Pattern.compile("\\b(half|bfloat|device|constant|thread|threadgroup|kernel|vertex|fragment"
+            + "|uint|ushort|uchar|ulong|sampler|metal|as_type|long long|if constexpr)\\b");
+
+    @ParameterizedTest
+    @MethodSource("files")
+    void kernelsUseNoMetalKeywordsAsNames(String file) {
+        for (Kernel kernel : Kernel.values()) {
+            if (kernel.file().equals(file) && kernel.sibling().isEmpty()) {
+                for (String source : kernel.files()) {
+                    String code = Variant.source(source).replaceAll("//.*", "");
+                    assertEquals(
+                            List.of(),
+                            METAL_WORD
+                                    .matcher(code)
+                                    .results()
+                                    .map(MatchResult::group)
+                                    .distinct()
+                                    .toList(),
+                            source);
+                }
+            }
+        }
+    }
+
+    @Test
+    void smallMKernelsFitIntoSmallSharedMemory() {
+        assertEquals(MatMuls.SMALL_M_SHARED_BYTES, Kernel.MATMUL_SMALL_M.sharedBytes(48 << 10));
+        assertEquals(MatMuls.SMALL_M_COMPACT_SHARED_BYTES, Kernel.MATMUL_SMALL_M.sharedBytes(32 << 10));
+        for (Kernel kernel : Kernel.values()) {
+            assertTrue(kernel.sibling().isPresent() || kernel.sharedBytes(32 << 10) <= 32 << 10, kernel.symbol());
+        }
+    }
+
+    @Test
+    void launchesOnlyWhatTheDeviceRuns() {
+        Launcher apple = (Launcher) Proxy.newProxyInstance(
+                Launcher.class.getClassLoader(),
+                new Class<?>[] {Launcher.class},
+                (proxy, method, arguments) -> method.getName().equals("siblings") ? Set.of(Sibling.WGMMA) : 32 << 10);
+        DeviceException sibling =
+                assertThrows(DeviceException.class, () -> new KernelCall(apple, Kernel.DECODE_ATTENTION).groups(1));
+        assertEquals("DecodeAttention: needs MMA, the device has [WGMMA]", sibling.getMessage());
+        DeviceException shared =
+                assertThrows(DeviceException.class, () -> new KernelCall(apple, Kernel.FLASH_ATTENTION).groups(1));
+        assertEquals(
+                "FlashAttention: needs 32800 bytes of shared memory, the device has 32768", shared.getMessage());
     }
 
     private static List<String> builtins(String file) {

@@ -37,9 +37,9 @@ class SignatureTest {
     void parsesParametersFromSource() {
         assertEquals(
                 List.of(
-                        new Signature.Parameter("X", "x"),
-                        new Signature.Parameter("Y", "y"),
-                        new Signature.Parameter("i64", "n")),
+                        new Signature.Parameter(false, "X", "x"),
+                        new Signature.Parameter(true, "Y", "y"),
+                        new Signature.Parameter(false, "i64", "n")),
                 Signature.of(Kernel.CAST).parameters());
     }
 

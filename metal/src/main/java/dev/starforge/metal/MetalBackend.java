@@ -1,5 +1,6 @@
 package dev.starforge.metal;
 
+import dev.starforge.kernels.Dispatch;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.device.Backend;
 import dev.starforge.tensor.device.Device;
@@ -9,13 +10,15 @@ import dev.starforge.tensor.device.Probe;
 import dev.starforge.tensor.device.Support;
 import dev.starforge.tensor.op.Op;
 import java.lang.foreign.MemorySegment;
-import java.nio.file.Files;
-import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
 
-/** Apple GPUs (pre-release): reports the GPU, but has no kernels yet, so it offers no device and is never selected. */
+/**
+ * Apple GPUs through Metal, with kernels that the system's compiler compiles when they are first used (pre-release: no part of it has
+ * run on a Mac, so it is used only if named).
+ */
 public final class MetalBackend implements Backend {
-    private static final Path FRAMEWORK = Path.of("/System/Library/Frameworks/Metal.framework");
-
     @Override
     public String name() {
         return "metal";
@@ -23,47 +26,91 @@ public final class MetalBackend implements Backend {
 
     @Override
     public int preference() {
-        return 20;
+        return -1;
     }
 
     @Override
     public Probe probe() {
-        if (!Files.isDirectory(FRAMEWORK)) {
-            return Probe.missing("not macOS: " + FRAMEWORK + " does not exist");
+        MetalLibraries libraries = MetalLibraries.current();
+        if (!libraries.areInstalled()) {
+            return Probe.missing("not macOS: " + libraries.installed() + " does not exist");
         }
-        try {
-            return Probe.missing(gpu() + ", but Starforge has no Metal kernels yet (pre-release)");
+        try (AutoreleasePool _ = AutoreleasePool.open()) {
+            MemorySegment all = MetalDriver.MTLCopyAllDevices();
+            try {
+                return judge(chips(all));
+            } finally {
+                ObjcRuntime.objc_release(all);
+            }
         } catch (RuntimeException | LinkageError failure) {
             return Probe.missing("Metal is installed, but fails: " + failure);
         }
     }
 
-    /** A sentence that describes the GPU. */
-    private static String gpu() {
-        MemorySegment pool = Metal.objc_autoreleasePoolPush();
-        try {
-            MemorySegment device = Metal.MTLCreateSystemDefaultDevice();
-            if (device.equals(MemorySegment.NULL)) {
-                return "Metal is installed without a GPU";
-            }
-            String name = Metal.text(Metal.objc_msgSend(device, "name"));
-            long bytes = Metal.objc_msgSend_long(device, "recommendedMaxWorkingSetSize");
-            boolean unified = Metal.objc_msgSend_bool(device, "hasUnifiedMemory");
-            Metal.objc_release(device);
-            return name + " (" + (bytes >> 20) + " MiB, " + (unified ? "unified" : "separate") + " memory) was found";
-        } finally {
-            Metal.objc_autoreleasePoolPop(pool);
+    private static List<MetalChip> chips(MemorySegment all) {
+        List<MetalChip> chips = new ArrayList<>();
+        for (long i = 0; i < Foundation.count(all); i++) {
+            chips.add(MetalChip.of(Foundation.objectAtIndex(all, i)));
         }
+        return chips;
     }
 
-    /** There are no kernels yet, so expansions cannot run either. */
+    /** The first requirement that is missing, or the devices. */
+    static Probe judge(List<MetalChip> chips) {
+        if (chips.isEmpty()) {
+            return Probe.missing("Metal is installed, but there is no GPU");
+        }
+        Optional<String> trouble = chips.getFirst().trouble();
+        if (trouble.isPresent()) {
+            return Probe.missing(trouble.get());
+        }
+        List<Probe.DetectedDevice> devices = new ArrayList<>();
+        for (MetalChip chip : chips) {
+            if (chip.trouble().isEmpty()) {
+                devices.add(chip.describe(devices.size()));
+            }
+        }
+        return new Probe(devices, devices.getFirst().name() + " (pre-release: not run on hardware)");
+    }
+
     @Override
     public Support supports(Op op, Spec... in) {
-        return Support.NONE;
+        return Dispatch.supports(op, in);
     }
 
     @Override
     public Device open(DeviceOptions options) {
-        throw new DeviceException("metal:" + options.index() + " cannot be opened: " + probe().reason());
+        if (options.threads() != 0) {
+            throw new DeviceException("metal: --threads " + options.threads() + " applies to the CPU only");
+        }
+        if (!options.hidden().isEmpty()) {
+            throw new DeviceException("metal: cannot hide " + options.hidden() + "; it has no optional features");
+        }
+        Probe probe = probe();
+        if (options.index() >= probe.devices().size()) {
+            throw new DeviceException("metal:" + options.index() + " cannot be opened: "
+                    + (probe.devices().isEmpty()
+                            ? probe.reason()
+                            : "there are " + probe.devices().size() + " devices"));
+        }
+        try (AutoreleasePool _ = AutoreleasePool.open()) {
+            return open(options, MetalDriver.MTLCopyAllDevices());
+        }
+    }
+
+    private static Device open(DeviceOptions options, MemorySegment all) {
+        try {
+            int usable = 0;
+            for (long i = 0; i < Foundation.count(all); i++) {
+                MemorySegment device = Foundation.objectAtIndex(all, i);
+                MetalChip chip = MetalChip.of(device);
+                if (chip.trouble().isEmpty() && usable++ == options.index()) {
+                    return new MetalDevice(ObjcRuntime.objc_retain(device), chip, options);
+                }
+            }
+            throw new DeviceException("metal:" + options.index() + " cannot be opened: it is gone");
+        } finally {
+            ObjcRuntime.objc_release(all);
+        }
     }
 }

@@ -3,11 +3,10 @@ package dev.starforge.conformance.emulator;
 import dev.starforge.kernels.Dispatch;
 import dev.starforge.kernels.Launch;
 import dev.starforge.kernels.Launcher;
+import dev.starforge.kernels.Sibling;
 import dev.starforge.kernels.Variant;
-import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Memory;
 import dev.starforge.tensor.Scope;
-import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
 import dev.starforge.tensor.device.Device;
@@ -16,19 +15,20 @@ import dev.starforge.tensor.op.Op;
 import dev.starforge.tensor.op.Plain;
 import java.nio.ByteBuffer;
 import java.util.List;
+import java.util.Set;
 import java.util.function.Consumer;
 
 /** A device without memory that reports the variants that {@link EmulatedDevice} would launch, and compiles and runs nothing. */
 final class DryDevice implements Device, Launcher {
     private record NoMemory(long bytes) implements Memory {}
 
-    private final boolean warpgroups;
+    private final GpuModel model;
     private final Consumer<Variant> launched;
     private final Dispatch dispatch = new Dispatch(this);
     private final Scope scratch = new Scope(this);
 
-    DryDevice(boolean warpgroups, Consumer<Variant> launched) {
-        this.warpgroups = warpgroups;
+    DryDevice(GpuModel model, Consumer<Variant> launched) {
+        this.model = model;
         this.launched = launched;
     }
 
@@ -44,7 +44,7 @@ final class DryDevice implements Device, Launcher {
 
     @Override
     public long workspace(Op op, Spec... in) {
-        return Dispatch.workspace(op, in);
+        return Dispatch.workspace(model.siblings(), op, in);
     }
 
     @Override
@@ -85,12 +85,17 @@ final class DryDevice implements Device, Launcher {
 
     @Override
     public int multiprocessors() {
-        return EmulatedDevice.multiprocessors(warpgroups);
+        return model.multiprocessors();
     }
 
     @Override
-    public boolean supportsWarpgroups() {
-        return warpgroups;
+    public Set<Sibling> siblings() {
+        return model.siblings();
+    }
+
+    @Override
+    public int sharedLimit() {
+        return model.sharedLimit();
     }
 
     @Override
@@ -121,13 +126,7 @@ final class DryDevice implements Device, Launcher {
     public void read(Tensor from, ByteBuffer to) {
         dispatch.flush();
         if (Dispatch.hasWeightTiles(from.spec())) {
-            Shape shape = Shape.of(from.dim(-2), from.dim(-1));
-            for (long element = 0; element < from.shape().size(); element += shape.size()) {
-                Tensor matrix = from.view(element, shape);
-                scratch.mark();
-                dispatch.unpack(matrix, scratch.allocate(new Spec(DType.U8, Shape.of(matrix.bytes()))));
-                scratch.release();
-            }
+            dispatch.unpack(from, scratch, (_, _) -> {});
         }
     }
 

@@ -11,28 +11,35 @@ import dev.starforge.tensor.device.DeviceOptions;
 import dev.starforge.tensor.device.Probe;
 import dev.starforge.tensor.device.Support;
 import dev.starforge.tensor.op.Op;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentSkipListMap;
 import java.util.function.Consumer;
 import java.util.function.UnaryOperator;
 import java.util.stream.Collectors;
 
 /** The emulator as a backend, for the conformance suite. Its second device runs groups and threads in reverse order. */
 public final class EmulatedBackend implements Backend {
-    private final Emulator emulator = Emulator.require();
+    private final Emulator emulator;
     private final Set<Variant> launched = ConcurrentHashMap.newKeySet();
-    private final boolean warpgroups;
+    private final GpuModel model;
 
-    /** A backend without warpgroups. */
+    /** An Ampere GPU. */
     public EmulatedBackend() {
-        this(false);
+        this(GpuModel.AMPERE);
     }
 
-    public EmulatedBackend(boolean warpgroups) {
-        this.warpgroups = warpgroups;
+    public EmulatedBackend(GpuModel model) {
+        this(model, model.equals(GpuModel.APPLE) ? Emulator.requireMetal() : Emulator.require());
+    }
+
+    private EmulatedBackend(GpuModel model, Emulator emulator) {
+        this.model = model;
+        this.emulator = emulator;
     }
 
     @Override
@@ -61,14 +68,39 @@ public final class EmulatedBackend implements Backend {
 
     /** Opens a device that runs nothing and reports what {@link #open} would launch. */
     public Device openDry(Consumer<Variant> launched) {
-        return new DryDevice(warpgroups, launched);
+        return new DryDevice(model, launched);
     }
 
     /** Compiles variants in parallel. All others are compiled at their first launch. */
     public void compile(Set<Variant> variants) {
+        units(variants).values().parallelStream().forEach(each -> emulator.compile(each, UnaryOperator.identity()));
+    }
+
+    /** What Metal would refuse of these variants, which {@link MslCheck} finds, by program. */
+    public Map<String, List<String>> metalFaults(Set<Variant> variants) {
+        Map<String, List<String>> faults = new ConcurrentSkipListMap<>();
+        Map<String, Variant> units = units(variants);
+        units.values().parallelStream().forEach(variant -> {
+            MslCheck check = MslCheck.of(Emulator.requireMsl(), variant.program(Emulator.METAL_PRELUDE));
+            List<String> found = new ArrayList<>(check.faults());
+            for (Kernel kernel : Kernel.values()) {
+                int bytes = check.sharedBytes().getOrDefault(kernel.symbol(), 0);
+                if (kernel.file().equals(variant.kernel().file()) && bytes != kernel.sharedBytes(MslCheck.MAX_SHARED_BYTES)) {
+                    found.add(kernel.symbol() + ": declares " + bytes + " bytes of threadgroup memory, Kernel has "
+                            + kernel.sharedBytes(MslCheck.MAX_SHARED_BYTES));
+                }
+            }
+            if (!found.isEmpty()) {
+                faults.put(variant.unitName(), found);
+            }
+        });
+        return faults;
+    }
+
+    private static Map<String, Variant> units(Set<Variant> variants) {
         Map<String, Variant> units = new TreeMap<>();
         variants.forEach(each -> units.put(each.unitName(), each));
-        units.values().parallelStream().forEach(each -> emulator.compile(each, Emulator.text(each)));
+        return units;
     }
 
     @Override
@@ -78,7 +110,12 @@ public final class EmulatedBackend implements Backend {
 
     @Override
     public Device open(DeviceOptions options) {
-        return new EmulatedDevice(emulator, options.index() == 1, warpgroups, UnaryOperator.identity(), launched::add);
+        return new EmulatedDevice(emulator, options.index() == 1, model, UnaryOperator.identity(), launched::add);
+    }
+
+    /** Opens a device whose kernels are changed before they are compiled. */
+    public Device open(UnaryOperator<String> edit) {
+        return new EmulatedDevice(emulator, false, model, edit, launched::add);
     }
 
     /** The kernels that its devices have launched. */

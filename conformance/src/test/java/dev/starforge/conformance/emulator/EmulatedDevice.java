@@ -9,11 +9,11 @@ import dev.starforge.kernels.Dispatch;
 import dev.starforge.kernels.Launch;
 import dev.starforge.kernels.Launch.Argument;
 import dev.starforge.kernels.Launcher;
+import dev.starforge.kernels.Sibling;
 import dev.starforge.kernels.Variant;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.Memory;
 import dev.starforge.tensor.Scope;
-import dev.starforge.tensor.Shape;
 import dev.starforge.tensor.ShapeException;
 import dev.starforge.tensor.Spec;
 import dev.starforge.tensor.Tensor;
@@ -28,6 +28,7 @@ import java.nio.ByteBuffer;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.function.Consumer;
 import java.util.function.UnaryOperator;
 
@@ -40,7 +41,7 @@ final class EmulatedDevice implements Device, Launcher {
 
     private final Emulator emulator;
     private final boolean reversed;
-    private final boolean warpgroups;
+    private final GpuModel model;
     private final UnaryOperator<String> edit;
     private final Consumer<Variant> launched;
     private final Dispatch dispatch = new Dispatch(this);
@@ -51,19 +52,19 @@ final class EmulatedDevice implements Device, Launcher {
 
     /**
      * @param reversed whether groups and threads run in reverse order, which changes results that depend on the order
-     * @param warpgroups whether the device has warpgroups, and many multiprocessors
+     * @param model its capabilities
      * @param edit applied to a kernel's source before it is compiled
      * @param launched receives the variant of every launch
      */
     EmulatedDevice(
             Emulator emulator,
             boolean reversed,
-            boolean warpgroups,
+            GpuModel model,
             UnaryOperator<String> edit,
             Consumer<Variant> launched) {
         this.emulator = emulator;
         this.reversed = reversed;
-        this.warpgroups = warpgroups;
+        this.model = model;
         this.edit = edit;
         this.launched = launched;
     }
@@ -80,7 +81,7 @@ final class EmulatedDevice implements Device, Launcher {
 
     @Override
     public long workspace(Op op, Spec... in) {
-        return Dispatch.workspace(op, in);
+        return Dispatch.workspace(model.siblings(), op, in);
     }
 
     @Override
@@ -97,21 +98,22 @@ final class EmulatedDevice implements Device, Launcher {
     public void launch(Launch launch) {
         launched.accept(launch.variant());
         Emulator.Program program = programs.computeIfAbsent(
-                launch.variant(), variant -> emulator.compile(variant, edit.apply(Emulator.text(variant))));
+                launch.variant(), variant -> emulator.compile(variant, edit));
         requireKinds(launch, program.kinds());
+        requireDistinct(launch);
         try (Arena arena = Arena.ofConfined()) {
             List<Argument> arguments = launch.arguments();
-            MemorySegment slots = arena.allocate(SLOT * arguments.size(), ADDRESS.byteAlignment());
+            MemorySegment slots = arena.allocate(SLOT * Emulator.MAX_ARGUMENTS, ADDRESS.byteAlignment());
             for (int i = 0; i < arguments.size(); i++) {
                 MemorySegment value = value(arguments.get(i), arena);
                 slots.set(ADDRESS, SLOT * i, value);
                 slots.set(JAVA_LONG, SLOT * i + ADDRESS.byteSize(), value.byteSize());
             }
-            long shared = emulator.run(program, slots, (int) launch.x(), (int) launch.y(), (int) launch.z(), reversed);
-            if (shared != launch.variant().kernel().sharedBytes()) {
-                throw new DeviceException(
-                        launch.variant() + ": declares " + shared + " bytes of shared memory, Kernel has "
-                                + launch.variant().kernel().sharedBytes());
+            long shared = emulator.run(program, slots, arguments.size(), launch, reversed);
+            int declared = launch.variant().kernel().sharedBytes(program.sharedLimit());
+            if (shared != declared) {
+                throw new DeviceException(launch.variant() + ": declares " + shared
+                        + " bytes of shared memory, Kernel has " + declared);
             }
         }
     }
@@ -128,10 +130,32 @@ final class EmulatedDevice implements Device, Launcher {
         }
     }
 
+    /** What a kernel writes overlaps no other argument, but may be an input: see {@link Launch}. */
+    private static void requireDistinct(Launch launch) {
+        List<Boolean> written = MetalParameters.written(launch.variant());
+        List<Argument> arguments = launch.arguments();
+        for (int i = 0; i < arguments.size(); i++) {
+            for (int j = i + 1; j < arguments.size(); j++) {
+                if (arguments.get(i) instanceof Argument.Buffer a
+                        && arguments.get(j) instanceof Argument.Buffer b
+                        && (written.get(i) || written.get(j))) {
+                    MemorySegment first = EmulatedMemory.segment(a.tensor());
+                    MemorySegment second = EmulatedMemory.segment(b.tensor());
+                    boolean inPlace = first.equals(second) && !written.get(i).equals(written.get(j));
+                    if (!inPlace && first.asOverlappingSlice(second).isPresent()) {
+                        throw new DeviceException(launch.variant() + ": argument " + i + ", " + a.tensor()
+                                + ", overlaps argument " + j + ", " + b.tensor() + ", and one of them is written");
+                    }
+                }
+            }
+        }
+    }
+
     /** The letter of a parameter type in the host prelude. */
     private static char kind(Argument argument) {
         return switch (argument) {
             case Argument.Buffer buffer -> kind(buffer.tensor().dtype());
+            case Argument.Absent none -> kind(none.dtype());
             case Argument.Workspace all -> 'w';
             case Argument.Int number -> 'I';
             case Argument.Long number -> 'L';
@@ -154,6 +178,7 @@ final class EmulatedDevice implements Device, Launcher {
     private MemorySegment value(Argument argument, Arena arena) {
         return switch (argument) {
             case Argument.Buffer buffer -> EmulatedMemory.segment(buffer.tensor());
+            case Argument.Absent none -> workspace.segment().asSlice(0, 0);
             case Argument.Workspace all -> workspace.segment();
             case Argument.Int number -> arena.allocateFrom(JAVA_INT, number.value());
             case Argument.Long number -> arena.allocateFrom(JAVA_LONG, number.value());
@@ -194,17 +219,17 @@ final class EmulatedDevice implements Device, Launcher {
 
     @Override
     public int multiprocessors() {
-        return multiprocessors(warpgroups);
-    }
-
-    /** A small device, on which a group loops over several tiles, or a large one, on which groups split K. */
-    static int multiprocessors(boolean warpgroups) {
-        return warpgroups ? 64 : 1;
+        return model.multiprocessors();
     }
 
     @Override
-    public boolean supportsWarpgroups() {
-        return warpgroups;
+    public Set<Sibling> siblings() {
+        return model.siblings();
+    }
+
+    @Override
+    public int sharedLimit() {
+        return model.sharedLimit();
     }
 
     @Override
@@ -247,17 +272,8 @@ final class EmulatedDevice implements Device, Launcher {
             target.copyFrom(EmulatedMemory.segment(from));
             return;
         }
-        Shape shape = Shape.of(from.dim(-2), from.dim(-1));
-        long at = 0;
-        for (long element = 0; element < from.shape().size(); element += shape.size()) {
-            Tensor matrix = from.view(element, shape);
-            scratch.mark();
-            Tensor file = scratch.allocate(new Spec(DType.U8, Shape.of(matrix.bytes())));
-            dispatch.unpack(matrix, file);
-            target.asSlice(at).copyFrom(EmulatedMemory.segment(file));
-            at += matrix.bytes();
-            scratch.release();
-        }
+        dispatch.unpack(
+                from, scratch, (file, at) -> target.asSlice(at).copyFrom(EmulatedMemory.segment(file)));
     }
 
     @Override

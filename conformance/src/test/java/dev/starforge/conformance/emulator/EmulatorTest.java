@@ -23,10 +23,10 @@ class EmulatorTest {
 
     @Test
     void missingCompilerSkipsTestsExceptInCi() {
-        assertThatThrownBy(() -> Emulator.require(Optional.empty(), false))
+        assertThatThrownBy(() -> Emulator.require(Optional.empty(), CxxCompiler.MISSING, false))
                 .isInstanceOf(TestAbortedException.class)
                 .hasMessageContaining("no C++ compiler");
-        assertThatThrownBy(() -> Emulator.require(Optional.empty(), true))
+        assertThatThrownBy(() -> Emulator.require(Optional.empty(), CxxCompiler.MISSING, true))
                 .isInstanceOf(AssertionFailedError.class)
                 .hasMessageContaining("no C++ compiler");
     }
@@ -36,6 +36,15 @@ class EmulatorTest {
     void preludesDefineTheSameDialect() throws IOException {
         assertThat(words("/dev/starforge/conformance/emulator/host.prelude"))
                 .isEqualTo(words("/dev/starforge/cuda/cuda.prelude"));
+    }
+
+    /** The Metal prelude has the words of the portable kernels, and a few of its own: variables, and what the emulator replaces. */
+    @Test
+    void metalPreludeDefinesOnlyTheDialect() throws IOException {
+        Set<String> own = new TreeSet<>(words("/dev/starforge/metal/metal.prelude"));
+        own.removeAll(words("/dev/starforge/cuda/cuda.prelude"));
+        // the C library that the others include has these functions
+        assertThat(own).containsExactly("SHARED_DECLARED", "cosf", "expf", "logf", "sinf", "sqrtf");
     }
 
     private static Set<String> words(String prelude) throws IOException {

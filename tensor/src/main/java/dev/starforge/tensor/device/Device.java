@@ -61,8 +61,8 @@ public interface Device extends DeviceMemory, AutoCloseable {
 
     /**
      * Runs a step that will run again under the same key. The step must do the same operations on the same tensors each
-     * time, without host copies; a device that supports it captures the step once (CUDA graph, Metal indirect command
-     * buffer) and replays it.
+     * time, without host copies; a device that supports it captures the step once (a CUDA graph, a list of launches
+     * on Metal) and replays it.
      */
     default void replay(Object key, Runnable step) {
         step.run();

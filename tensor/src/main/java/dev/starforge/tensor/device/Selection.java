@@ -37,7 +37,7 @@ public record Selection(Backend backend, String reason, Map<String, String> othe
         for (Backend backend : backends) {
             boolean eligible = auto ? backend.preference() >= 0 : backend.name().equals(name);
             if (!eligible) {
-                others.put(backend.name(), auto ? "only when named" : name + " was named");
+                others.put(backend.name(), auto ? whyNotAutomatic(backend.probe()) : name + " was named");
                 continue;
             }
             if (chosen != null) {
@@ -60,5 +60,10 @@ public record Selection(Backend backend, String reason, Map<String, String> othe
                             : "device " + name + " is unknown; known are auto, " + String.join(", ", names));
         }
         return new Selection(chosen, reason, Map.copyOf(others));
+    }
+
+    /** A backend that is used only if named may not be available at all. */
+    private static String whyNotAutomatic(Probe probe) {
+        return probe.devices().isEmpty() ? probe.reason() : "only when named";
     }
 }

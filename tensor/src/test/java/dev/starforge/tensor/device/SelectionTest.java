@@ -55,6 +55,13 @@ final class SelectionTest {
                 .hasMessage("device auto is not available: {gpu=no driver, oracle=only when named}");
     }
 
+    /** A backend that auto does not choose says why it is not there, if it is not. */
+    @Test
+    void autoReportsWhyAnUnpreferredBackendIsMissing() {
+        Backend missing = new Fake("missing", -1, false, "no such system");
+        assertThat(Selection.choose("auto", List.of(CPU, missing)).others()).containsEntry("missing", "no such system");
+    }
+
     @Test
     void aRequestedBackendIsUsedAlthoughAnotherIsPreferred() {
         Selection selection = Selection.choose("oracle", ALL);
