@@ -12,6 +12,7 @@ import dev.starforge.tensor.device.Fallback;
 import dev.starforge.tensor.device.Support;
 import dev.starforge.tensor.op.Fused;
 import dev.starforge.tensor.op.Op;
+import dev.starforge.tensor.op.Plain;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Comparator;
@@ -72,9 +73,16 @@ record CaseCoverage(List<Case> cases, Set<Variant> variants, int outOf) {
         for (int i = 0; i < specs.length; i++) {
             Shape shape = specs[i].shape();
             long last = shape.rank() == 0 ? 1 : shape.last();
-            shapes.add(c.op().name() + " " + i + " " + shape.rank() + " " + size(shape, last) + " " + (last > GROUP));
+            shapes.add(kind(c.op()) + " " + i + " " + shape.rank() + " " + size(shape, last) + " " + (last > GROUP));
         }
         return shapes;
+    }
+
+    /** The name of an operation, with its function if it has one: kernels take that as an argument, so it makes no variant. */
+    private static String kind(Op op) {
+        return op instanceof Plain.Map || op instanceof Plain.MapGrad || op instanceof Fused.Gated
+                ? op.toString()
+                : op.name();
     }
 
     private static String size(Shape shape, long last) {

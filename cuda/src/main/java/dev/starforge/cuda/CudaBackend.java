@@ -22,17 +22,17 @@ import java.util.function.Supplier;
 
 /** NVIDIA GPUs through the CUDA driver, with kernels that are compiled by NVRTC when they are first used. */
 public final class CudaBackend implements Backend {
-    /** The first compute capabilities with mma of bf16, and with programmatic dependent launch. */
-    static final int AMPERE = 8;
+    /** The major compute capabilities that introduced mma of bf16, and programmatic dependent launch. */
+    static final int AMPERE_MAJOR = 8;
 
-    static final int DEPENDENT_LAUNCH = 9;
+    static final int HOPPER_MAJOR = 9;
 
     /** Values of {@link DeviceOptions#hidden}: programmatic dependent launch, and all features of Hopper that Ampere lacks. */
-    static final String OVERLAP = "dependent_launch";
+    static final String HIDE_DEPENDENT_LAUNCH = "dependent_launch";
 
-    static final String HOPPER = "sm_90";
+    static final String HIDE_SM90 = "sm_90";
 
-    private static final Set<String> FEATURES = Set.of(OVERLAP, HOPPER);
+    private static final Set<String> FEATURES = Set.of(HIDE_DEPENDENT_LAUNCH, HIDE_SM90);
 
     /** The oldest driver version that has all functions used here, as a CUDA version. */
     private static final int OLDEST_DRIVER = 12_000;
@@ -145,9 +145,9 @@ public final class CudaBackend implements Backend {
                 name,
                 bytes,
                 integrated,
-                major >= AMPERE ? List.of(DType.BF16, DType.F32, DType.F16) : List.of(DType.F32, DType.F16),
-                major >= AMPERE ? "flash" : "plain",
-                major >= AMPERE
+                major >= AMPERE_MAJOR ? List.of(DType.BF16, DType.F32, DType.F16) : List.of(DType.F32, DType.F16),
+                major >= AMPERE_MAJOR ? "flash" : "plain",
+                major >= AMPERE_MAJOR
                         ? "FlashAttention in fp16 and bf16: prefill and backward for head sizes that are multiples of"
                                 + " 16 up to 128 or of 32 up to 256, decode for head size 128; otherwise plain"
                         : "FlashAttention needs compute capability 8.0 or newer",

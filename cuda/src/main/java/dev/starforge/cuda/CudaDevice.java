@@ -5,6 +5,7 @@ import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
 import dev.starforge.kernels.Dispatch;
+import dev.starforge.kernels.Sibling;
 import dev.starforge.tensor.Memory;
 import dev.starforge.tensor.ShapeException;
 import dev.starforge.tensor.Spec;
@@ -118,8 +119,8 @@ final class CudaDevice implements Device {
         nvmlDevice = nvmlDevice(device, arena);
         staging = pinned();
         int major = attribute(CudaDriver.ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
-        ampereOrNewer = major >= CudaBackend.AMPERE;
-        boolean portable = major > CudaBackend.AMPERE && options.hidden().contains(CudaBackend.HOPPER);
+        ampereOrNewer = major >= CudaBackend.AMPERE_MAJOR;
+        boolean portable = major > CudaBackend.AMPERE_MAJOR && options.hidden().contains(CudaBackend.HIDE_SM90);
         int minor = attribute(CudaDriver.ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
         kernels = portable
                 ? KernelModules.portable(options.kernelCache())
@@ -128,12 +129,12 @@ final class CudaDevice implements Device {
         gemm = CublasLt.LIBRARY instanceof NativeLibrary.Found
                 ? Optional.of(new CublasGemm(stream, workspace, arena))
                 : Optional.empty();
-        boolean hopperOrNewer = major >= CudaBackend.DEPENDENT_LAUNCH && !portable;
+        boolean hopperOrNewer = major >= CudaBackend.HOPPER_MAJOR && !portable;
         CudaLauncher.Features features = new CudaLauncher.Features(
                 attribute(CudaDriver.ATTRIBUTE_MULTIPROCESSOR_COUNT),
-                hopperOrNewer && !options.hidden().contains(CudaBackend.OVERLAP),
+                hopperOrNewer && !options.hidden().contains(CudaBackend.HIDE_DEPENDENT_LAUNCH),
                 hopperOrNewer,
-                KernelModules.hasWarpgroups(major, minor) && !portable);
+                siblings(KernelModules.hasWarpgroups(major, minor) && !portable));
         launcher = new CudaLauncher(this, features, kernels, stream, workspace, gemm, arena);
         dispatch = new Dispatch(launcher);
     }
@@ -160,6 +161,14 @@ final class CudaDevice implements Device {
     @Override
     public String name() {
         return "cuda:" + index;
+    }
+
+    /** The kernels with matrix instructions use those of Ampere or Hopper. */
+    private Set<Sibling> siblings(boolean warpgroups) {
+        if (!ampereOrNewer) {
+            return Set.of();
+        }
+        return warpgroups ? Set.of(Sibling.MMA, Sibling.WGMMA) : Set.of(Sibling.MMA);
     }
 
     @Override

@@ -36,8 +36,6 @@ final class CudaLauncher implements Launcher {
 
     private static final int HOPPER_SHARED_LIMIT = 227 << 10;
 
-    private static final Set<Sibling> SIBLINGS = Set.of(Sibling.MMA);
-    private static final Set<Sibling> HOPPER_SIBLINGS = Set.of(Sibling.MMA, Sibling.WGMMA);
 
     /** CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION. */
     private static final int PROGRAMMATIC_STREAM_SERIALIZATION = 6;
@@ -88,14 +86,9 @@ final class CudaLauncher implements Launcher {
      *
      * @param dependentLaunch programmatic dependent launch
      * @param clusters thread block clusters with distributed shared memory
-     * @param warpgroups wgmma
+     * @param siblings the siblings of the portable kernels that the device runs
      */
-    record Features(int multiprocessors, boolean dependentLaunch, boolean clusters, boolean warpgroups) {
-        /** The siblings of the portable kernels that the device runs. */
-        Set<Sibling> siblings() {
-            return warpgroups ? HOPPER_SIBLINGS : SIBLINGS;
-        }
-    }
+    record Features(int multiprocessors, boolean dependentLaunch, boolean clusters, Set<Sibling> siblings) {}
 
     CudaLauncher(
             Device device,
@@ -247,7 +240,7 @@ final class CudaLauncher implements Launcher {
 
     @Override
     public int sharedLimit() {
-        return chip.warpgroups ? HOPPER_SHARED_LIMIT : SHARED_LIMIT;
+        return chip.siblings().contains(Sibling.WGMMA) ? HOPPER_SHARED_LIMIT : SHARED_LIMIT;
     }
 
     @Override

@@ -171,7 +171,7 @@ final class FlashAttention {
                 .groups(split.partials.dim(0) * split.partials.dim(1));
     }
 
-    /** Whether attention supports a single query, and can begin with its rotation. */
+    /** Returns true if attention supports a single query, and can begin with its rotation. */
     boolean supportsAppend(Tensor... in) {
         return in[0].dim(0) == 1
                 && AttentionInputs.of(in).tables().dim(0) == 1
@@ -208,7 +208,7 @@ final class FlashAttention {
         scratch.release();
     }
 
-    /** Whether (q, k, v, starts, positions, tables, y, lse, dy) are of types and shapes that the gradient supports. */
+    /** Returns true if (q, k, v, starts, positions, tables, y, lse, dy) are of types and shapes that the gradient supports. */
     boolean supportsGradient(Tensor... in) {
         return launcher.siblings().contains(Sibling.MMA)
                 && supportsGradient(specs(in))
@@ -228,7 +228,7 @@ final class FlashAttention {
         return List.of(g.forward().q(), g.forward().k(), g.forward().v(), g.y(), g.dy());
     }
 
-    /** Among how many groups the heads that share a key are dealt: a divisor of their number. */
+    /** Returns the number of groups that share the query heads of one KV head, a divisor of their number. */
     private static long splits(int block, Spec... in) {
         long kvHeads = in[1].shape().dim(1);
         long sharing = in[0].shape().dim(1) / kvHeads;

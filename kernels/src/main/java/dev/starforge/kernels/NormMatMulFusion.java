@@ -68,7 +68,7 @@ final class NormMatMulFusion implements FusionPatterns.Pattern {
             case Fused.LayerNorm _, Fused.RmsNorm _, Layers.AddLayerNorm _, Layers.AddRmsNorm _ -> true;
             default -> false;
         };
-        return norm && first.in()[0].shape().rows() == 1 && dispatch(first.in(), first.out());
+        return norm && first.in()[0].shape().rows() == 1 && disjoint(first.in(), first.out());
     }
 
     /** Groups must not write what other groups still read, or write. */
@@ -77,9 +77,9 @@ final class NormMatMulFusion implements FusionPatterns.Pattern {
         PendingOp norm = ops.getFirst();
         return isProduct(next.op())
                 && FusionPatterns.isSameTensor(next.in()[0], Norm.of(norm).normed())
-                && dispatch(norm.in(), next.out())
-                && dispatch(norm.out(), next.out())
-                && dispatch(Arrays.copyOfRange(next.in(), 1, next.in().length), norm.out())
+                && disjoint(norm.in(), next.out())
+                && disjoint(norm.out(), next.out())
+                && disjoint(Arrays.copyOfRange(next.in(), 1, next.in().length), norm.out())
                 && gemv.supportsNorm(Norm.of(norm), linear(next), next.in(), next.out());
     }
 
@@ -92,7 +92,7 @@ final class NormMatMulFusion implements FusionPatterns.Pattern {
         return product.op() instanceof Layers.Linear linear ? linear : Gemv.matmulOnly(product.out()[0].dtype());
     }
 
-    private static boolean dispatch(Tensor[] some, Tensor[] others) {
+    private static boolean disjoint(Tensor[] some, Tensor[] others) {
         return Arrays.stream(some)
                 .noneMatch(each -> Arrays.stream(others).anyMatch(other -> FusionPatterns.overlaps(each, other)));
     }

@@ -389,7 +389,7 @@ final class GenerateCommandTest {
                 "MODEL --prompt x --top-p 0 | 2 | --top-p: expected above 0 and at most 1, got 0.0",
                 "MODEL --prompt x --min-p 1 | 2 | --min-p: expected at least 0 and below 1, got 1.0",
                 "MODEL --prompt x --typical 2 | 2 | --typical-p: expected above 0 and at most 1, got 2.0",
-                "MODEL --prompt x --repetition-penalty 0 | 2 | --repetition-penalty: expected above 0, got 0.0",
+                "MODEL --prompt x --repetition-penalty 0 | 2 | --repetition-penalty: expected 0.01 to 100.0, got 0.0",
                 "MODEL --prompt x --presence-penalty 3 | 2 | --presence-penalty: expected -2 to 2, got 3.0",
                 "MODEL --prompt x --frequency-penalty NaN | 2 | --frequency-penalty: expected -2 to 2, got NaN",
                 "MODEL --prompt x --top-k -1 --top-p 2 | 2 | got -1; --top-p: expected",

@@ -143,14 +143,14 @@ public final class Attention extends AttentionLayout {
         private int first; // key that any of the queries sees
         private int last;
         private int q;
-        private int large; // queries, if f16
+        private int scaledQueries; // queries, if f16
         private boolean f16; // whether F16Tile computes
         private int state;
         private int other;
         private int k;
         private int v;
         private int scores;
-        private int factors;
+        private int rescale;
         private int strip;
     }
 
@@ -164,16 +164,16 @@ public final class Attention extends AttentionLayout {
         c.rows = (end - c.n) * group;
         c.first = firstKey(in.positions(), c.n, end);
         c.last = lastKey(in.positions(), c.n, end);
-        int most = queriesPerChunk * group;
+        int maxRows = queriesPerChunk * group;
         c.q = at;
-        c.large = c.q + headGroups * most * width;
-        c.state = c.large + headGroups * HeadTile.ROWS * width;
-        c.other = c.state + headGroups * most * (width + 2);
-        c.k = c.other + most * (width + 2);
+        c.scaledQueries = c.q + headGroups * maxRows * width;
+        c.state = c.scaledQueries + headGroups * HeadTile.ROWS * width;
+        c.other = c.state + headGroups * maxRows * (width + 2);
+        c.k = c.other + maxRows * (width + 2);
         c.v = c.k + HeadTile.KEYS * width;
         c.scores = c.v + HeadTile.KEYS * width;
-        c.factors = c.scores + most * HeadTile.KEYS;
-        c.strip = c.factors + most * W;
+        c.rescale = c.scores + maxRows * HeadTile.KEYS;
+        c.strip = c.rescale + maxRows * W;
         return c;
     }
 
@@ -193,13 +193,13 @@ public final class Attention extends AttentionLayout {
         if (c.rows != HeadTile.ROWS || d != width || in.k().dtype != DType.F16 || in.v().dtype != DType.F16) {
             return false;
         }
-        FloatVector most = FloatVector.zero(SPECIES);
+        FloatVector max = FloatVector.zero(SPECIES);
         for (int i = 0; i < c.groups * c.rows * width; i += W) {
             FloatVector large = FloatVector.fromArray(SPECIES, s, c.q + i).mul(HeadTile.TWO_TO_112);
-            large.intoArray(s, c.large + i);
-            most = most.max(large.abs());
+            large.intoArray(s, c.scaledQueries + i);
+            max = max.max(large.abs());
         }
-        return most.reduceLanes(VectorOperators.MAX) < Float.POSITIVE_INFINITY;
+        return max.reduceLanes(VectorOperators.MAX) < Float.POSITIVE_INFINITY;
     }
 
     /** Computes the softmax states of a chunk's rows over the keys of one split. */
@@ -229,14 +229,14 @@ public final class Attention extends AttentionLayout {
                 if (!c.f16 || !addValuesF16(in.v(), in.tables(), c, kv, t, next, s, y)) {
                     loadTile(in, true, c, kv, t, next, s, c.v + start * width);
                     HeadTile.ValueTile values = new HeadTile.ValueTile(c.v, width, start, start + next - t);
-                    HeadTile.addWeightedValues(s, c.scores, values, c.rows, c.factors, y, width + 2);
+                    HeadTile.addWeightedValues(s, c.scores, values, c.rows, c.rescale, y, width + 2);
                 }
             }
         }
     }
 
     private boolean scoresF16(View k, View tables, QueryChunk c, int kv, int t, int next, float[] s) {
-        int q = c.large + kv * c.rows * width;
+        int q = c.scaledQueries + kv * c.rows * width;
         int at = c.k + t % HeadTile.KEYS * HeadTile.CHAINS;
         boolean finite = true;
         int end;
@@ -269,7 +269,7 @@ public final class Attention extends AttentionLayout {
             return false;
         }
         for (int r = 0; r < c.rows; r++) {
-            FloatVector factor = FloatVector.broadcast(SPECIES, s[c.factors + r]);
+            FloatVector factor = FloatVector.broadcast(SPECIES, s[c.rescale + r]);
             int to = y + r * (width + 2);
             for (int i = 0; i < width; i += W) {
                 FloatVector sum = FloatVector.fromArray(SPECIES, s, c.v + r * width + i);
@@ -299,28 +299,28 @@ public final class Attention extends AttentionLayout {
             Arrays.fill(s, x, x + Math.clamp(from, 0, HeadTile.KEYS), Float.NEGATIVE_INFINITY);
             Arrays.fill(s, x + Math.clamp(to, 0, HeadTile.KEYS), x + HeadTile.KEYS, Float.NEGATIVE_INFINITY);
             int max = state + r * (width + 2) + width;
-            float before = s[max];
-            float most = Math.max(before, max(s, x));
-            float shift = most == Float.NEGATIVE_INFINITY ? 0 : most;
+            float oldMax = s[max];
+            float newMax = Math.max(oldMax, max(s, x));
+            float shift = newMax == Float.NEGATIVE_INFINITY ? 0 : newMax;
             Elementwise.affine(s, x, HeadTile.KEYS, 1, -shift);
-            s[max] = most;
-            s[c.factors + r] = before - shift;
+            s[max] = newMax;
+            s[c.rescale + r] = oldMax - shift;
         }
         Exp.run(s, c.scores, c.rows * HeadTile.KEYS);
-        Exp.run(s, c.factors, c.rows);
+        Exp.run(s, c.rescale, c.rows);
         for (int r = 0; r < c.rows; r++) {
             int sum = state + r * (width + 2) + width + 1;
             int x = c.scores + r * HeadTile.KEYS;
-            s[sum] = Math.fma(s[sum], s[c.factors + r], HeadTile.sum(s, x, c.strip));
+            s[sum] = Math.fma(s[sum], s[c.rescale + r], HeadTile.sum(s, x, c.strip));
         }
     }
 
     private static float max(float[] s, int x) {
-        FloatVector most = FloatVector.fromArray(SPECIES, s, x);
+        FloatVector max = FloatVector.fromArray(SPECIES, s, x);
         for (int i = W; i < HeadTile.KEYS; i += W) {
-            most = most.max(FloatVector.fromArray(SPECIES, s, x + i));
+            max = max.max(FloatVector.fromArray(SPECIES, s, x + i));
         }
-        return most.reduceLanes(VectorOperators.MAX);
+        return max.reduceLanes(VectorOperators.MAX);
     }
 
     /** Merges the softmax state at {@code other} into the one at {@code y}. */
@@ -329,10 +329,10 @@ public final class Attention extends AttentionLayout {
         if (more == Float.NEGATIVE_INFINITY) {
             return;
         }
-        float before = s[y + width];
-        float most = Math.max(before, more);
-        s[strip] = before - most;
-        s[strip + 1] = more - most;
+        float oldMax = s[y + width];
+        float newMax = Math.max(oldMax, more);
+        s[strip] = oldMax - newMax;
+        s[strip + 1] = more - newMax;
         Exp.run(s, strip, 2);
         float f = s[strip];
         float g = s[strip + 1];
@@ -342,7 +342,7 @@ public final class Attention extends AttentionLayout {
                     .fma(FloatVector.broadcast(SPECIES, f), added)
                     .intoArray(s, y + i);
         }
-        s[y + width] = most;
+        s[y + width] = newMax;
         s[y + width + 1] = Math.fma(s[y + width + 1], f, s[other + width + 1] * g);
     }
 

@@ -12,12 +12,12 @@ import jdk.incubator.vector.VectorSpecies;
 
 /**
  * {@link HeadTile} for the four queries that a token of a model with grouped heads has, straight from a cache in float16.
- * So few do not pay for keys and values that are widened, stored and loaded again.
+ * With four rows, widening keys and values into scratch costs more than it saves.
  *
  * <p>Widening is a shift, a mask and a multiplication by 2^112. The last is left out: queries and weights are handed over
  * 2^112 times as large instead, which is as exact, so that the bits are {@link HeadTile}'s. All of that is wrong for
- * infinity and NaN: for such a tile it returns false and the caller widens it. Values below 2^-14 are numbers that
- * some processors are slow with, and few.
+ * infinity and NaN: for such a tile it returns false and the caller widens it. Subnormals, below 2^-14, are slow on
+ * some processors, but rare.
  */
 final class F16Tile {
     private static final int CHAINS = HeadTile.CHAINS;

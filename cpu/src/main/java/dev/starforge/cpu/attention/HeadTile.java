@@ -29,7 +29,7 @@ public final class HeadTile {
     /** Keys in a tile: as many as fill a first level cache together with their values, so that what a tile costs once is shared. */
     public static final int KEYS = 64;
 
-    /** Rows are padded to multiples of this, so that loops over a head need no rest. */
+    /** Rows are padded to multiples of this, so that loops over a head have no remainder. */
     static final int WIDTH = 64;
 
     static final int CHAINS = 16;
@@ -105,7 +105,7 @@ public final class HeadTile {
 
     /**
      * Moving the bits into place leaves the exponent 112 too small, subnormals included. That is wrong for infinity and
-     * NaN: where there are any, false, and the rows have to be loaded another way.
+     * NaN: returns false if there are any; the caller then converts the rows.
      */
     private static boolean loadF16(
             MemorySegment x, long from, int rows, int step, int d, int width, float[] s, int to) {

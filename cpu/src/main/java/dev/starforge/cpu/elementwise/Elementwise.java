@@ -10,7 +10,7 @@ import java.util.Arrays;
 import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.VectorSpecies;
 
-/** What treats every element alike: a strip comes in, is changed in place, and goes out. */
+/** Elementwise operations, computed in place strip by strip. */
 public final class Elementwise {
     private static final VectorSpecies<Float> SPECIES = Lanes.SPECIES;
     private static final int W = Lanes.WIDTH;

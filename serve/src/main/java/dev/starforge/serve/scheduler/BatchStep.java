@@ -19,9 +19,9 @@ final class BatchStep {
 
     /** Adds the next {@code count} pending tokens of a sequence. */
     void add(ScheduledSequence sequence, int count) {
-        Engine.Sequence tokenIds = sequence.engineSequence();
-        boolean last = count == tokenIds.pending();
-        chunks.add(new SequenceChunk(tokenIds, count, last ? 1 : 0));
+        Engine.Sequence engineSequence = sequence.engineSequence();
+        boolean last = count == engineSequence.pending();
+        chunks.add(new SequenceChunk(engineSequence, count, last ? 1 : 0));
         tokens += count;
         promptTokens += count > 1 ? count : 0;
         if (last) {

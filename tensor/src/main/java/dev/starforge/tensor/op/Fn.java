@@ -4,7 +4,7 @@ package dev.starforge.tensor.op;
  * Elementwise functions, defined here in double. Backends approximate them in float32; this is what they approximate.
  */
 public enum Fn {
-    /** What it is given: a layer without an activation. */
+    /** x: no activation. */
     IDENTITY {
         @Override
         public double apply(double x) {

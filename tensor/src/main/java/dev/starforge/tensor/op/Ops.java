@@ -198,7 +198,7 @@ public interface Ops {
         return run(new Plain.Columns(from, to), x);
     }
 
-    /** Zero rows of {@code width} with x from column {@code from} on. */
+    /** Pads x with zero columns to {@code width}, starting at column {@code from}. */
     default Tensor pad(Tensor x, long from, long width) {
         return run(new Plain.Pad(from, width), x);
     }
