@@ -64,7 +64,7 @@ import tools.jackson.databind.node.ObjectNode;
         footerHeading = "%nExamples:%n",
         footer = {
             "  starforge tune                               # this repository, five minutes",
-            "  starforge tune --minutes 30 --yes            # continues it for 25 more minutes",
+            "  starforge tune --minutes 30 --yes            # continues for 25 minutes",
             "  starforge tune --model models/starcoder2-3b --epochs 1 --device cuda",
         })
 final class TuneCommand implements Callable<Integer> {

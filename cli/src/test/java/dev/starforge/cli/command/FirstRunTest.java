@@ -74,7 +74,7 @@ final class FirstRunTest {
         assertThat(outcome.err())
                 .contains("bigcode/starcoder2-3b: model not found")
                 .contains("`starforge pull bigcode/starcoder2-3b`")
-                .contains("a .gguf file")
+                .contains("a GGUF file")
                 .contains("model.pretrained_model=scratch")
                 .contains("model.hidden_size")
                 .contains("starforge train --init");

@@ -99,13 +99,18 @@ final class GpuUsageTest {
             assertThat(line.has("utilization")).isFalse();
             assertThat(line.has("device_memory_bytes")).isFalse();
         });
-        assertThat(starforge(Map.of(), "devices"))
+        assertThat(unwrapped(starforge(Map.of(), "devices")))
                 .contains("utilization is unknown: NVML was not found: neither libnvidia-ml.so.1 nor nvml.dll");
     }
 
     @Test
     void aLibraryThatDoesNotStartIsSaidByNvmlsOwnWords() throws IOException, InterruptedException {
-        assertThat(starforge(Map.of("FAKE_CUDA_FAILS", "nvmlInit_v2"), "devices"))
+        assertThat(unwrapped(starforge(Map.of("FAKE_CUDA_FAILS", "nvmlInit_v2"), "devices")))
                 .contains("utilization is unknown: NVML does not start: Driver/library version mismatch");
+    }
+
+    /** The text without the line breaks that fit it to the terminal. */
+    private static String unwrapped(String text) {
+        return text.replaceAll("\\s+", " ");
     }
 }

@@ -236,7 +236,7 @@ final class TrainCommandTest {
         assertThat(ready.code()).isZero();
         assertThat(new JsonMapper().readTree(ready.out()).path("ready").stringValue())
                 .isEqualTo("ready");
-        CommandOutcome missing = run(command("doctor"));
+        CommandOutcome missing = run(command("doctor", "--set", "model.pretrained_model=bigcode/starcoder2-3b"));
         assertThat(missing.code()).isEqualTo(2);
         assertThat(missing.out())
                 .contains("FAILS    model")

@@ -44,6 +44,7 @@ static struct {
     Array arrays[MAX_ARRAYS];
     int array_count;
     int argument_count;
+    int last_argument; // the one that was accessed last: accesses come in runs
     const void* sites[SIMDGROUPS]; // the call of a simdgroup function that its lanes wait in
     unsigned exchanged[SIMDGROUPS][SIMD];
     unsigned received[SIMDGROUPS][SIMD];
@@ -202,6 +203,23 @@ static void report(char* at, int bytes, bool write) {
     high = at + bytes > high ? at + bytes : high;
 }
 
+static inline bool contains(const Argument& argument, char* at, int bytes) {
+    i64 from = at - (char*)argument.address;
+    return (unsigned long long)from < (unsigned long long)argument.bytes && from + bytes <= argument.bytes;
+}
+
+static inline int argument_of(char* at, int bytes) {
+    int last = metal.last_argument;
+    if (last < metal.argument_count && contains(emu.arguments[last], at, bytes)) {
+        return last;
+    }
+    int i = 0;
+    while (i < metal.argument_count && !contains(emu.arguments[i], at, bytes)) {
+        i++;
+    }
+    return i;
+}
+
 static inline void watch(char* at, int bytes, bool write) {
     if ((unsigned long long)(at - emu.stacks) < (unsigned long long)(STACK * GROUP)) {
         return;
@@ -212,15 +230,13 @@ static inline void watch(char* at, int bytes, bool write) {
             return;
         }
     }
-    for (int i = 0; i < metal.argument_count; i++) {
-        const Argument& argument = emu.arguments[i];
-        i64 from = at - (char*)argument.address;
-        if ((unsigned long long)from < (unsigned long long)argument.bytes && from + bytes <= argument.bytes) {
-            if (metal.accessed) {
-                report(at, bytes, write);
-            }
-            return;
+    int argument = argument_of(at, bytes);
+    if (argument < metal.argument_count) {
+        metal.last_argument = argument;
+        if (metal.accessed) {
+            report(at, bytes, write);
         }
+        return;
     }
     if ((unsigned long long)(at - (char*)&emulator_current) < sizeof emulator_current) {
         return;
