@@ -110,7 +110,9 @@ final class MetalMutationTest {
     }
 
     private static long elements(Case c) {
-        return List.of(c.specs()).stream().mapToLong(spec -> spec.shape().size()).sum();
+        return List.of(c.specs()).stream()
+                .mapToLong(spec -> spec.shape().size())
+                .sum();
     }
 
     private static List<Case> spread(List<Case> all) {

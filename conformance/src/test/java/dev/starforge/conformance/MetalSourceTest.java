@@ -17,7 +17,8 @@ final class MetalSourceTest {
     @Test
     void everyProgramIsValidMetal() {
         EmulatedBackend backend = new EmulatedBackend(GpuModel.APPLE);
-        Set<Variant> variants = new HashSet<>(CaseCoverage.all(backend, Cases.all()).variants());
+        Set<Variant> variants =
+                new HashSet<>(CaseCoverage.all(backend, Cases.all()).variants());
         for (Kernel kernel : Kernel.values()) {
             if (kernel.sibling().isEmpty()) {
                 Stream.of("f32", "f16", "bf16")

@@ -61,7 +61,9 @@ final class RecordedMachinesTest {
         /** A GPU's is that of its kernels, beside what cuBLASLt is given. */
         @Override
         public long workspace(Op op, Spec... in) {
-            return backend.name().equals("cuda") ? CUBLAS + Dispatch.workspace(Set.of(Sibling.MMA), op, in) : super.workspace(op, in);
+            return backend.name().equals("cuda")
+                    ? CUBLAS + Dispatch.workspace(Set.of(Sibling.MMA), op, in)
+                    : super.workspace(op, in);
         }
     }
 

@@ -75,12 +75,14 @@ class MessageTypesTest {
         String bare = type.replaceFirst("^[rnNoORV]+", "");
         if (layout instanceof GroupLayout struct) {
             List<String> members = bare.startsWith("{")
-                    ? List.of(bare.substring(bare.indexOf('=') + 1, bare.length() - 1).split(""))
+                    ? List.of(bare.substring(bare.indexOf('=') + 1, bare.length() - 1)
+                            .split(""))
                     : List.of();
             return members.size() == struct.memberLayouts().size()
                     && IntStream.range(0, members.size())
-                            .allMatch(i ->
-                                    matches(members.get(i), struct.memberLayouts().get(i).withoutName()));
+                            .allMatch(i -> matches(
+                                    members.get(i),
+                                    struct.memberLayouts().get(i).withoutName()));
         }
         return switch (bare.charAt(0)) {
             case '@', ':', '#', '*', '^' -> layout.equals(ADDRESS);

@@ -84,7 +84,9 @@ class PlantedHostFaultsTest {
         return EncodedLaunch.of(
                 arena,
                 copy,
-                new MemorySegment[] {from.buffer(), to.buffer(), scalars.memory().buffer()},
+                new MemorySegment[] {
+                    from.buffer(), to.buffer(), scalars.memory().buffer()
+                },
                 new long[] {0, 0, count},
                 new long[] {groups, 1, 1},
                 threads,
@@ -279,9 +281,9 @@ class PlantedHostFaultsTest {
 
     @Test
     void unknownSelector() throws Throwable {
-        MemorySegment none = (MemorySegment) ObjcRuntime.message(
-                        "MTLDevice", "newCommandQueues", FunctionDescriptor.of(ADDRESS))
-                .invokeExact(device);
+        MemorySegment none =
+                (MemorySegment) ObjcRuntime.message("MTLDevice", "newCommandQueues", FunctionDescriptor.of(ADDRESS))
+                        .invokeExact(device);
         assertThat(none).isEqualTo(MemorySegment.NULL);
         assertCaught("unknown selector");
     }

@@ -43,8 +43,7 @@ public final class StandIn implements AutoCloseable {
 
     private StandIn(MslEmulator emulator) {
         Path library = emulator.library(
-                "standin",
-                SOURCES.stream().map(StandIn::source).collect(Collectors.joining()));
+                "standin", SOURCES.stream().map(StandIn::source).collect(Collectors.joining()));
         SymbolLookup symbols = SymbolLookup.libraryLookup(library, Arena.global());
         violations = handle(symbols, "standin_violations", FunctionDescriptor.of(ADDRESS));
         live = handle(symbols, "standin_live", FunctionDescriptor.of(ADDRESS));
@@ -85,8 +84,8 @@ public final class StandIn implements AutoCloseable {
     /** The type encoding of a method; empty if there is none. */
     String types(String receiver, String selector) {
         try (Arena arena = Arena.ofConfined()) {
-            return string((MemorySegment)
-                    types.invokeExact(arena.allocateFrom(receiver), arena.allocateFrom(selector)));
+            return string(
+                    (MemorySegment) types.invokeExact(arena.allocateFrom(receiver), arena.allocateFrom(selector)));
         } catch (Throwable thrown) {
             throw new AssertionError(thrown);
         }

@@ -40,9 +40,7 @@ final class StandInHost {
         StandInHost host = new StandInHost(emulator);
         MemorySegment functions = Arena.global().allocate(MemoryLayout.sequenceLayout(3, ADDRESS));
         functions.setAtIndex(
-                ADDRESS,
-                0,
-                host.upcall("compile", FunctionDescriptor.of(JAVA_LONG, ADDRESS, ADDRESS, JAVA_LONG)));
+                ADDRESS, 0, host.upcall("compile", FunctionDescriptor.of(JAVA_LONG, ADDRESS, ADDRESS, JAVA_LONG)));
         functions.setAtIndex(
                 ADDRESS,
                 1,

@@ -36,7 +36,6 @@ final class CudaLauncher implements Launcher {
 
     private static final int HOPPER_SHARED_LIMIT = 227 << 10;
 
-
     /** CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION. */
     private static final int PROGRAMMATIC_STREAM_SERIALIZATION = 6;
 

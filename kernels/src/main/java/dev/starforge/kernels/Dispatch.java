@@ -459,7 +459,9 @@ public final class Dispatch {
         AttentionInputs<Tensor> a = AttentionInputs.of(in);
         boolean scaled = a.isInt8();
         KernelCall call = call(Kernel.ATTENTION).tensors(Arrays.copyOf(in, 6));
-        (scaled ? call.tensors(a.kScales(), a.vScales()) : call.absent(DType.F32).absent(DType.F32))
+        (scaled
+                        ? call.tensors(a.kScales(), a.vScales())
+                        : call.absent(DType.F32).absent(DType.F32))
                 .tensors(out)
                 .flag(scaled);
         heads(call, a.q(), a.k())

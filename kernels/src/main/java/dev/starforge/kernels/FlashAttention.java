@@ -96,8 +96,7 @@ final class FlashAttention {
 
     /** Scratch memory for the partial results of split keys, at most. */
     static long workspace(Set<Sibling> siblings, Spec... in) {
-        return siblings.contains(Sibling.MMA)
-                        && supports(in) && !usesQueryTiles(in)
+        return siblings.contains(Sibling.MMA) && supports(in) && !usesQueryTiles(in)
                 ? in[0].shape().dim(0) * in[0].shape().dim(1) * MAX_SPLITS * (DECODE_D_HEAD + 2) * Float.BYTES
                 : 0;
     }

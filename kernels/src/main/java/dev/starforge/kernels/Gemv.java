@@ -273,7 +273,9 @@ final class Gemv {
         DType result = out[from].dtype();
         for (int i = from; i < from + MAX_WEIGHTS; i++) {
             boolean absent = i >= to || !op.bias();
-            call = absent ? call.absent(op.bias() ? in[op.biasOf(1 + from)].dtype() : result) : call.tensors(in[op.biasOf(1 + i)]);
+            call = absent
+                    ? call.absent(op.bias() ? in[op.biasOf(1 + from)].dtype() : result)
+                    : call.tensors(in[op.biasOf(1 + i)]);
         }
         call = op.residual() ? call.tensors(in[op.residualInput()]) : call.absent(result);
         for (int i = from; i < from + MAX_WEIGHTS; i++) {

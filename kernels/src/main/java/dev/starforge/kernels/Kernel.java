@@ -80,8 +80,10 @@ public enum Kernel {
     FLASH_GRAD_KEY_VALUE("flash_attention_grad", "FlashGradKeyValue", 33568, "packing", "mma", "attention_mma"),
     FLASH_GRAD_COMBINE("flash_attention_grad", "FlashGradCombine", 0, "packing", "mma", "attention_mma"),
     FLASH_ATTENTION_SM90("flash_attention_sm90", "FlashAttentionSm90", 165920, "packing", "mma", "attention_wgmma"),
-    FLASH_GRAD_QUERY_SM90("flash_attention_grad_sm90", "FlashGradQuerySm90", 164896, "packing", "mma", "attention_wgmma"),
-    FLASH_GRAD_KEY_VALUE_SM90("flash_attention_grad_sm90", "FlashGradKeyValueSm90", 133152, "packing", "mma", "attention_wgmma"),
+    FLASH_GRAD_QUERY_SM90(
+            "flash_attention_grad_sm90", "FlashGradQuerySm90", 164896, "packing", "mma", "attention_wgmma"),
+    FLASH_GRAD_KEY_VALUE_SM90(
+            "flash_attention_grad_sm90", "FlashGradKeyValueSm90", 133152, "packing", "mma", "attention_wgmma"),
     ATTENTION_GRAD_QUERY("attention", "AttentionGradQuery", 8192),
     ATTENTION_GRAD_KEY_VALUE("attention", "AttentionGradKeyValue", 16416);
 

@@ -58,8 +58,9 @@ class KernelTest {
     }
 
     /** Words of the Metal Shading Language, which kernels must not use as names. */
-    private static final Pattern METAL_WORD = Pattern.compile("\\b(half|bfloat|device|constant|thread|threadgroup|kernel|vertex|fragment"
-            + "|uint|ushort|uchar|ulong|sampler|metal|as_type|long long|if constexpr)\\b");
+    private static final Pattern METAL_WORD =
+            Pattern.compile("\\b(half|bfloat|device|constant|thread|threadgroup|kernel|vertex|fragment"
+                    + "|uint|ushort|uchar|ulong|sampler|metal|as_type|long long|if constexpr)\\b");
 
     @ParameterizedTest
     @MethodSource("files")
@@ -102,8 +103,7 @@ class KernelTest {
         assertEquals("DecodeAttention: needs MMA, the device has [WGMMA]", sibling.getMessage());
         DeviceException shared =
                 assertThrows(DeviceException.class, () -> new KernelCall(apple, Kernel.FLASH_ATTENTION).groups(1));
-        assertEquals(
-                "FlashAttention: needs 32800 bytes of shared memory, the device has 32768", shared.getMessage());
+        assertEquals("FlashAttention: needs 32800 bytes of shared memory, the device has 32768", shared.getMessage());
     }
 
     private static List<String> builtins(String file) {

@@ -16,10 +16,8 @@ final class Foundation {
             ObjcRuntime.message("NSString", "UTF8String", FunctionDescriptor.of(ADDRESS));
     private static final MethodHandle localizedDescription =
             ObjcRuntime.message("NSError", "localizedDescription", FunctionDescriptor.of(ADDRESS));
-    private static final MethodHandle code =
-            ObjcRuntime.message("NSError", "code", FunctionDescriptor.of(JAVA_LONG));
-    private static final MethodHandle count =
-            ObjcRuntime.message("NSArray", "count", FunctionDescriptor.of(JAVA_LONG));
+    private static final MethodHandle code = ObjcRuntime.message("NSError", "code", FunctionDescriptor.of(JAVA_LONG));
+    private static final MethodHandle count = ObjcRuntime.message("NSArray", "count", FunctionDescriptor.of(JAVA_LONG));
     private static final MethodHandle objectAtIndex =
             ObjcRuntime.message("NSArray", "objectAtIndex:", FunctionDescriptor.of(ADDRESS, JAVA_LONG));
     private static final MethodHandle processInfo =

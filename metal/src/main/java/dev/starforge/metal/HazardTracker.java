@@ -14,9 +14,8 @@ final class HazardTracker {
 
     /** Records a launch. Returns true if a barrier must precede it: it reads or overwrites what was written, or overwrites what was read. */
     boolean needsBarrier(ByteRanges launch) {
-        boolean conflict = written.overlap(launch.read())
-                || written.overlap(launch.written())
-                || read.overlap(launch.written());
+        boolean conflict =
+                written.overlap(launch.read()) || written.overlap(launch.written()) || read.overlap(launch.written());
         if (conflict) {
             clear();
         }

@@ -73,8 +73,7 @@ final class KernelLibraries {
     private MemorySegment pipeline(String unit, String source, String symbol) {
         MemorySegment library = libraries.computeIfAbsent(unit, _ -> compile(unit, source));
         try (Arena arena = Arena.ofConfined()) {
-            MemorySegment function =
-                    MetalDriver.newFunctionWithName(library, Foundation.stringWithUTF8String(symbol));
+            MemorySegment function = MetalDriver.newFunctionWithName(library, Foundation.stringWithUTF8String(symbol));
             ObjcRuntime.required(function, unit + ": kernel " + symbol);
             MemorySegment error = arena.allocate(ADDRESS);
             MemorySegment pipeline = MetalDriver.newComputePipelineStateWithFunction_error(device, function, error);

@@ -33,20 +33,38 @@ final class MetalCommands {
     /** MTLCommandBufferErrorOutOfMemory. */
     static final long ERROR_OUT_OF_MEMORY = 8;
 
-    private static final MethodHandle addResidencySet = ObjcRuntime.message("MTLCommandQueue", "addResidencySet:", FunctionDescriptor.ofVoid(ADDRESS));
-    private static final MethodHandle commandBufferWithUnretainedReferences = ObjcRuntime.message("MTLCommandQueue", "commandBufferWithUnretainedReferences", FunctionDescriptor.of(ADDRESS));
-    private static final MethodHandle computeCommandEncoderWithDispatchType = ObjcRuntime.message("MTLCommandBuffer", "computeCommandEncoderWithDispatchType:", FunctionDescriptor.of(ADDRESS, JAVA_LONG));
-    private static final MethodHandle commit = ObjcRuntime.message("MTLCommandBuffer", "commit", FunctionDescriptor.ofVoid());
-    private static final MethodHandle waitUntilCompleted = ObjcRuntime.message("MTLCommandBuffer", "waitUntilCompleted", FunctionDescriptor.ofVoid());
-    private static final MethodHandle status = ObjcRuntime.message("MTLCommandBuffer", "status", FunctionDescriptor.of(JAVA_LONG));
-    private static final MethodHandle error = ObjcRuntime.message("MTLCommandBuffer", "error", FunctionDescriptor.of(ADDRESS));
-    private static final MethodHandle setComputePipelineState = ObjcRuntime.message("MTLComputeCommandEncoder", "setComputePipelineState:", FunctionDescriptor.ofVoid(ADDRESS));
-    private static final MethodHandle setBuffers_offsets_withRange = ObjcRuntime.message("MTLComputeCommandEncoder", "setBuffers:offsets:withRange:", FunctionDescriptor.ofVoid(ADDRESS, ADDRESS, RANGE));
-    private static final MethodHandle dispatchThreadgroups_threadsPerThreadgroup = ObjcRuntime.message("MTLComputeCommandEncoder", "dispatchThreadgroups:threadsPerThreadgroup:", FunctionDescriptor.ofVoid(SIZE, SIZE));
-    private static final MethodHandle memoryBarrierWithScope = ObjcRuntime.message("MTLComputeCommandEncoder", "memoryBarrierWithScope:", FunctionDescriptor.ofVoid(JAVA_LONG));
-    private static final MethodHandle waitForFence = ObjcRuntime.message("MTLComputeCommandEncoder", "waitForFence:", FunctionDescriptor.ofVoid(ADDRESS));
-    private static final MethodHandle updateFence = ObjcRuntime.message("MTLComputeCommandEncoder", "updateFence:", FunctionDescriptor.ofVoid(ADDRESS));
-    private static final MethodHandle endEncoding = ObjcRuntime.message("MTLComputeCommandEncoder", "endEncoding", FunctionDescriptor.ofVoid());
+    private static final MethodHandle addResidencySet =
+            ObjcRuntime.message("MTLCommandQueue", "addResidencySet:", FunctionDescriptor.ofVoid(ADDRESS));
+    private static final MethodHandle commandBufferWithUnretainedReferences = ObjcRuntime.message(
+            "MTLCommandQueue", "commandBufferWithUnretainedReferences", FunctionDescriptor.of(ADDRESS));
+    private static final MethodHandle computeCommandEncoderWithDispatchType = ObjcRuntime.message(
+            "MTLCommandBuffer", "computeCommandEncoderWithDispatchType:", FunctionDescriptor.of(ADDRESS, JAVA_LONG));
+    private static final MethodHandle commit =
+            ObjcRuntime.message("MTLCommandBuffer", "commit", FunctionDescriptor.ofVoid());
+    private static final MethodHandle waitUntilCompleted =
+            ObjcRuntime.message("MTLCommandBuffer", "waitUntilCompleted", FunctionDescriptor.ofVoid());
+    private static final MethodHandle status =
+            ObjcRuntime.message("MTLCommandBuffer", "status", FunctionDescriptor.of(JAVA_LONG));
+    private static final MethodHandle error =
+            ObjcRuntime.message("MTLCommandBuffer", "error", FunctionDescriptor.of(ADDRESS));
+    private static final MethodHandle setComputePipelineState = ObjcRuntime.message(
+            "MTLComputeCommandEncoder", "setComputePipelineState:", FunctionDescriptor.ofVoid(ADDRESS));
+    private static final MethodHandle setBuffers_offsets_withRange = ObjcRuntime.message(
+            "MTLComputeCommandEncoder",
+            "setBuffers:offsets:withRange:",
+            FunctionDescriptor.ofVoid(ADDRESS, ADDRESS, RANGE));
+    private static final MethodHandle dispatchThreadgroups_threadsPerThreadgroup = ObjcRuntime.message(
+            "MTLComputeCommandEncoder",
+            "dispatchThreadgroups:threadsPerThreadgroup:",
+            FunctionDescriptor.ofVoid(SIZE, SIZE));
+    private static final MethodHandle memoryBarrierWithScope = ObjcRuntime.message(
+            "MTLComputeCommandEncoder", "memoryBarrierWithScope:", FunctionDescriptor.ofVoid(JAVA_LONG));
+    private static final MethodHandle waitForFence =
+            ObjcRuntime.message("MTLComputeCommandEncoder", "waitForFence:", FunctionDescriptor.ofVoid(ADDRESS));
+    private static final MethodHandle updateFence =
+            ObjcRuntime.message("MTLComputeCommandEncoder", "updateFence:", FunctionDescriptor.ofVoid(ADDRESS));
+    private static final MethodHandle endEncoding =
+            ObjcRuntime.message("MTLComputeCommandEncoder", "endEncoding", FunctionDescriptor.ofVoid());
 
     private MetalCommands() {}
 
@@ -123,7 +141,8 @@ final class MetalCommands {
     }
 
     // - (void)setBuffers:(const id<MTLBuffer>[])buffers offsets:(const NSUInteger[])offsets withRange:(NSRange)range;
-    static void setBuffers_offsets_withRange(MemorySegment encoder, MemorySegment buffers, MemorySegment offsets, MemorySegment range) {
+    static void setBuffers_offsets_withRange(
+            MemorySegment encoder, MemorySegment buffers, MemorySegment offsets, MemorySegment range) {
         try {
             setBuffers_offsets_withRange.invokeExact(encoder, buffers, offsets, range);
         } catch (Throwable thrown) {
@@ -132,7 +151,8 @@ final class MetalCommands {
     }
 
     // - (void)dispatchThreadgroups:(MTLSize)threadgroupsPerGrid threadsPerThreadgroup:(MTLSize)threadsPerThreadgroup;
-    static void dispatchThreadgroups_threadsPerThreadgroup(MemorySegment encoder, MemorySegment groups, MemorySegment threads) {
+    static void dispatchThreadgroups_threadsPerThreadgroup(
+            MemorySegment encoder, MemorySegment groups, MemorySegment threads) {
         try {
             dispatchThreadgroups_threadsPerThreadgroup.invokeExact(encoder, groups, threads);
         } catch (Throwable thrown) {

@@ -38,33 +38,65 @@ final class MetalDriver {
     private static final MethodHandle MTLCopyAllDevices =
             ObjcRuntime.handle(LIBRARY, "MTLCopyAllDevices", FunctionDescriptor.of(ADDRESS));
     private static final MethodHandle name = ObjcRuntime.message("MTLDevice", "name", FunctionDescriptor.of(ADDRESS));
-    private static final MethodHandle architecture = ObjcRuntime.message("MTLDevice", "architecture", FunctionDescriptor.of(ADDRESS));
-    private static final MethodHandle supportsFamily = ObjcRuntime.message("MTLDevice", "supportsFamily:", FunctionDescriptor.of(JAVA_BOOLEAN, JAVA_LONG));
-    private static final MethodHandle hasUnifiedMemory = ObjcRuntime.message("MTLDevice", "hasUnifiedMemory", FunctionDescriptor.of(JAVA_BOOLEAN));
-    private static final MethodHandle recommendedMaxWorkingSetSize = ObjcRuntime.message("MTLDevice", "recommendedMaxWorkingSetSize", FunctionDescriptor.of(JAVA_LONG));
-    private static final MethodHandle currentAllocatedSize = ObjcRuntime.message("MTLDevice", "currentAllocatedSize", FunctionDescriptor.of(JAVA_LONG));
-    private static final MethodHandle maxBufferLength = ObjcRuntime.message("MTLDevice", "maxBufferLength", FunctionDescriptor.of(JAVA_LONG));
-    private static final MethodHandle maxThreadgroupMemoryLength = ObjcRuntime.message("MTLDevice", "maxThreadgroupMemoryLength", FunctionDescriptor.of(JAVA_LONG));
-    private static final MethodHandle newCommandQueue = ObjcRuntime.message("MTLDevice", "newCommandQueue", FunctionDescriptor.of(ADDRESS));
-    private static final MethodHandle newFence = ObjcRuntime.message("MTLDevice", "newFence", FunctionDescriptor.of(ADDRESS));
-    private static final MethodHandle newBufferWithLength_options = ObjcRuntime.message("MTLDevice", "newBufferWithLength:options:", FunctionDescriptor.of(ADDRESS, JAVA_LONG, JAVA_LONG));
-    private static final MethodHandle newBufferWithBytesNoCopy_length_options_deallocator = ObjcRuntime.message("MTLDevice", "newBufferWithBytesNoCopy:length:options:deallocator:", FunctionDescriptor.of(ADDRESS, ADDRESS, JAVA_LONG, JAVA_LONG, ADDRESS));
-    private static final MethodHandle newResidencySetWithDescriptor_error = ObjcRuntime.message("MTLDevice", "newResidencySetWithDescriptor:error:", FunctionDescriptor.of(ADDRESS, ADDRESS, ADDRESS));
-    private static final MethodHandle newLibraryWithSource_options_error = ObjcRuntime.message("MTLDevice", "newLibraryWithSource:options:error:", FunctionDescriptor.of(ADDRESS, ADDRESS, ADDRESS, ADDRESS));
-    private static final MethodHandle newComputePipelineStateWithFunction_error = ObjcRuntime.message("MTLDevice", "newComputePipelineStateWithFunction:error:", FunctionDescriptor.of(ADDRESS, ADDRESS, ADDRESS));
-    private static final MethodHandle contents = ObjcRuntime.message("MTLBuffer", "contents", FunctionDescriptor.of(ADDRESS));
+    private static final MethodHandle architecture =
+            ObjcRuntime.message("MTLDevice", "architecture", FunctionDescriptor.of(ADDRESS));
+    private static final MethodHandle supportsFamily =
+            ObjcRuntime.message("MTLDevice", "supportsFamily:", FunctionDescriptor.of(JAVA_BOOLEAN, JAVA_LONG));
+    private static final MethodHandle hasUnifiedMemory =
+            ObjcRuntime.message("MTLDevice", "hasUnifiedMemory", FunctionDescriptor.of(JAVA_BOOLEAN));
+    private static final MethodHandle recommendedMaxWorkingSetSize =
+            ObjcRuntime.message("MTLDevice", "recommendedMaxWorkingSetSize", FunctionDescriptor.of(JAVA_LONG));
+    private static final MethodHandle currentAllocatedSize =
+            ObjcRuntime.message("MTLDevice", "currentAllocatedSize", FunctionDescriptor.of(JAVA_LONG));
+    private static final MethodHandle maxBufferLength =
+            ObjcRuntime.message("MTLDevice", "maxBufferLength", FunctionDescriptor.of(JAVA_LONG));
+    private static final MethodHandle maxThreadgroupMemoryLength =
+            ObjcRuntime.message("MTLDevice", "maxThreadgroupMemoryLength", FunctionDescriptor.of(JAVA_LONG));
+    private static final MethodHandle newCommandQueue =
+            ObjcRuntime.message("MTLDevice", "newCommandQueue", FunctionDescriptor.of(ADDRESS));
+    private static final MethodHandle newFence =
+            ObjcRuntime.message("MTLDevice", "newFence", FunctionDescriptor.of(ADDRESS));
+    private static final MethodHandle newBufferWithLength_options = ObjcRuntime.message(
+            "MTLDevice", "newBufferWithLength:options:", FunctionDescriptor.of(ADDRESS, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle newBufferWithBytesNoCopy_length_options_deallocator = ObjcRuntime.message(
+            "MTLDevice",
+            "newBufferWithBytesNoCopy:length:options:deallocator:",
+            FunctionDescriptor.of(ADDRESS, ADDRESS, JAVA_LONG, JAVA_LONG, ADDRESS));
+    private static final MethodHandle newResidencySetWithDescriptor_error = ObjcRuntime.message(
+            "MTLDevice", "newResidencySetWithDescriptor:error:", FunctionDescriptor.of(ADDRESS, ADDRESS, ADDRESS));
+    private static final MethodHandle newLibraryWithSource_options_error = ObjcRuntime.message(
+            "MTLDevice",
+            "newLibraryWithSource:options:error:",
+            FunctionDescriptor.of(ADDRESS, ADDRESS, ADDRESS, ADDRESS));
+    private static final MethodHandle newComputePipelineStateWithFunction_error = ObjcRuntime.message(
+            "MTLDevice",
+            "newComputePipelineStateWithFunction:error:",
+            FunctionDescriptor.of(ADDRESS, ADDRESS, ADDRESS));
+    private static final MethodHandle contents =
+            ObjcRuntime.message("MTLBuffer", "contents", FunctionDescriptor.of(ADDRESS));
     private static final MethodHandle new_ = ObjcRuntime.message("+NSObject", "new", FunctionDescriptor.of(ADDRESS));
-    private static final MethodHandle setLanguageVersion = ObjcRuntime.message("MTLCompileOptions", "setLanguageVersion:", FunctionDescriptor.ofVoid(JAVA_LONG));
-    private static final MethodHandle setMathMode = ObjcRuntime.message("MTLCompileOptions", "setMathMode:", FunctionDescriptor.ofVoid(JAVA_LONG));
-    private static final MethodHandle setMathFloatingPointFunctions = ObjcRuntime.message("MTLCompileOptions", "setMathFloatingPointFunctions:", FunctionDescriptor.ofVoid(JAVA_LONG));
-    private static final MethodHandle setFastMathEnabled = ObjcRuntime.message("MTLCompileOptions", "setFastMathEnabled:", FunctionDescriptor.ofVoid(JAVA_BOOLEAN));
-    private static final MethodHandle addAllocation = ObjcRuntime.message("MTLResidencySet", "addAllocation:", FunctionDescriptor.ofVoid(ADDRESS));
-    private static final MethodHandle removeAllocation = ObjcRuntime.message("MTLResidencySet", "removeAllocation:", FunctionDescriptor.ofVoid(ADDRESS));
-    private static final MethodHandle requestResidency = ObjcRuntime.message("MTLResidencySet", "requestResidency", FunctionDescriptor.ofVoid());
-    private static final MethodHandle newFunctionWithName = ObjcRuntime.message("MTLLibrary", "newFunctionWithName:", FunctionDescriptor.of(ADDRESS, ADDRESS));
-    private static final MethodHandle maxTotalThreadsPerThreadgroup = ObjcRuntime.message("MTLComputePipelineState", "maxTotalThreadsPerThreadgroup", FunctionDescriptor.of(JAVA_LONG));
-    private static final MethodHandle threadExecutionWidth = ObjcRuntime.message("MTLComputePipelineState", "threadExecutionWidth", FunctionDescriptor.of(JAVA_LONG));
-    private static final MethodHandle staticThreadgroupMemoryLength = ObjcRuntime.message("MTLComputePipelineState", "staticThreadgroupMemoryLength", FunctionDescriptor.of(JAVA_LONG));
+    private static final MethodHandle setLanguageVersion =
+            ObjcRuntime.message("MTLCompileOptions", "setLanguageVersion:", FunctionDescriptor.ofVoid(JAVA_LONG));
+    private static final MethodHandle setMathMode =
+            ObjcRuntime.message("MTLCompileOptions", "setMathMode:", FunctionDescriptor.ofVoid(JAVA_LONG));
+    private static final MethodHandle setMathFloatingPointFunctions = ObjcRuntime.message(
+            "MTLCompileOptions", "setMathFloatingPointFunctions:", FunctionDescriptor.ofVoid(JAVA_LONG));
+    private static final MethodHandle setFastMathEnabled =
+            ObjcRuntime.message("MTLCompileOptions", "setFastMathEnabled:", FunctionDescriptor.ofVoid(JAVA_BOOLEAN));
+    private static final MethodHandle addAllocation =
+            ObjcRuntime.message("MTLResidencySet", "addAllocation:", FunctionDescriptor.ofVoid(ADDRESS));
+    private static final MethodHandle removeAllocation =
+            ObjcRuntime.message("MTLResidencySet", "removeAllocation:", FunctionDescriptor.ofVoid(ADDRESS));
+    private static final MethodHandle requestResidency =
+            ObjcRuntime.message("MTLResidencySet", "requestResidency", FunctionDescriptor.ofVoid());
+    private static final MethodHandle newFunctionWithName =
+            ObjcRuntime.message("MTLLibrary", "newFunctionWithName:", FunctionDescriptor.of(ADDRESS, ADDRESS));
+    private static final MethodHandle maxTotalThreadsPerThreadgroup = ObjcRuntime.message(
+            "MTLComputePipelineState", "maxTotalThreadsPerThreadgroup", FunctionDescriptor.of(JAVA_LONG));
+    private static final MethodHandle threadExecutionWidth =
+            ObjcRuntime.message("MTLComputePipelineState", "threadExecutionWidth", FunctionDescriptor.of(JAVA_LONG));
+    private static final MethodHandle staticThreadgroupMemoryLength = ObjcRuntime.message(
+            "MTLComputePipelineState", "staticThreadgroupMemoryLength", FunctionDescriptor.of(JAVA_LONG));
 
     private MetalDriver() {}
 
@@ -176,17 +208,21 @@ final class MetalDriver {
         }
     }
 
-    // - (id<MTLBuffer>)newBufferWithBytesNoCopy:(void *)pointer length:(NSUInteger)length options:(MTLResourceOptions)options deallocator:(void (^)(void *pointer, NSUInteger length))deallocator;
-    static MemorySegment newBufferWithBytesNoCopy_length_options_deallocator(MemorySegment device, MemorySegment bytes, long length, long options, MemorySegment deallocator) {
+    // - (id<MTLBuffer>)newBufferWithBytesNoCopy:(void *)pointer length:(NSUInteger)length
+    // options:(MTLResourceOptions)options deallocator:(void (^)(void *pointer, NSUInteger length))deallocator;
+    static MemorySegment newBufferWithBytesNoCopy_length_options_deallocator(
+            MemorySegment device, MemorySegment bytes, long length, long options, MemorySegment deallocator) {
         try {
-            return (MemorySegment) newBufferWithBytesNoCopy_length_options_deallocator.invokeExact(device, bytes, length, options, deallocator);
+            return (MemorySegment) newBufferWithBytesNoCopy_length_options_deallocator.invokeExact(
+                    device, bytes, length, options, deallocator);
         } catch (Throwable thrown) {
             throw ObjcRuntime.unchecked(thrown);
         }
     }
 
     // - (id<MTLResidencySet>)newResidencySetWithDescriptor:(MTLResidencySetDescriptor *)desc error:(NSError **)error;
-    static MemorySegment newResidencySetWithDescriptor_error(MemorySegment device, MemorySegment descriptor, MemorySegment error) {
+    static MemorySegment newResidencySetWithDescriptor_error(
+            MemorySegment device, MemorySegment descriptor, MemorySegment error) {
         try {
             return (MemorySegment) newResidencySetWithDescriptor_error.invokeExact(device, descriptor, error);
         } catch (Throwable thrown) {
@@ -194,8 +230,10 @@ final class MetalDriver {
         }
     }
 
-    // - (id<MTLLibrary>)newLibraryWithSource:(NSString *)source options:(MTLCompileOptions *)options error:(NSError **)error;
-    static MemorySegment newLibraryWithSource_options_error(MemorySegment device, MemorySegment source, MemorySegment options, MemorySegment error) {
+    // - (id<MTLLibrary>)newLibraryWithSource:(NSString *)source options:(MTLCompileOptions *)options error:(NSError
+    // **)error;
+    static MemorySegment newLibraryWithSource_options_error(
+            MemorySegment device, MemorySegment source, MemorySegment options, MemorySegment error) {
         try {
             return (MemorySegment) newLibraryWithSource_options_error.invokeExact(device, source, options, error);
         } catch (Throwable thrown) {
@@ -203,8 +241,10 @@ final class MetalDriver {
         }
     }
 
-    // - (id<MTLComputePipelineState>)newComputePipelineStateWithFunction:(id<MTLFunction>)function error:(NSError **)error;
-    static MemorySegment newComputePipelineStateWithFunction_error(MemorySegment device, MemorySegment function, MemorySegment error) {
+    // - (id<MTLComputePipelineState>)newComputePipelineStateWithFunction:(id<MTLFunction>)function error:(NSError
+    // **)error;
+    static MemorySegment newComputePipelineStateWithFunction_error(
+            MemorySegment device, MemorySegment function, MemorySegment error) {
         try {
             return (MemorySegment) newComputePipelineStateWithFunction_error.invokeExact(device, function, error);
         } catch (Throwable thrown) {

@@ -29,8 +29,7 @@ final class MetalLauncher implements Launcher {
     private final Scope constants;
     private LaunchSink sink;
 
-    MetalLauncher(
-            Device device, MetalChip chip, KernelLibraries kernels, CommandStream stream, MetalMemory workspace) {
+    MetalLauncher(Device device, MetalChip chip, KernelLibraries kernels, CommandStream stream, MetalMemory workspace) {
         this.device = device;
         this.chip = chip;
         this.kernels = kernels;
@@ -61,8 +60,8 @@ final class MetalLauncher implements Launcher {
         List<Argument> arguments = launch.arguments();
         int count = arguments.size();
         if (count > EncodedLaunch.MAX_BUFFERS) {
-            throw new DeviceException(launch.variant() + ": " + count + " arguments, Metal has at most "
-                    + EncodedLaunch.MAX_BUFFERS);
+            throw new DeviceException(
+                    launch.variant() + ": " + count + " arguments, Metal has at most " + EncodedLaunch.MAX_BUFFERS);
         }
         MemorySegment pipeline = kernels.pipeline(launch.variant());
         ScalarBuffer scalars = sink.scalars(ScalarBuffer.bytes(arguments));
@@ -102,7 +101,8 @@ final class MetalLauncher implements Launcher {
     /** Copies bytes between two places that do not overlap. */
     void copy(MetalMemory from, long fromOffset, MetalMemory to, long toOffset, long bytes) {
         if (bytes > 0) {
-            Binding binding = new Binding(3).bytes(0, from, fromOffset, bytes, false).bytes(1, to, toOffset, bytes, true);
+            Binding binding =
+                    new Binding(3).bytes(0, from, fromOffset, bytes, false).bytes(1, to, toOffset, bytes, true);
             launch("CopyElements", elementType(fromOffset, toOffset, bytes), bytes, binding, 2);
         }
     }

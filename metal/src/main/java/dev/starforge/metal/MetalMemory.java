@@ -60,8 +60,8 @@ record MetalMemory(MemorySegment buffer, long begin, MemorySegment contents, Opt
             if (region.from() > channel.size() - region.bytes()) {
                 throw new EOFException("the file ends at " + channel.size());
             }
-            MemorySegment pages = channel.map(
-                    FileChannel.MapMode.READ_ONLY, region.from() - begin, begin + region.bytes(), arena);
+            MemorySegment pages =
+                    channel.map(FileChannel.MapMode.READ_ONLY, region.from() - begin, begin + region.bytes(), arena);
             MemorySegment buffer = MetalDriver.newBufferWithBytesNoCopy_length_options_deallocator(
                     device, pages, mappedBytes(region), MetalDriver.SHARED_UNTRACKED, MemorySegment.NULL);
             if (buffer.address() == 0) {

@@ -20,13 +20,13 @@ record ResidencySet(MemorySegment set) {
             return Optional.empty();
         }
         MemorySegment descriptor = ObjcRuntime.required(
-                MetalDriver.new_(ObjcRuntime.objc_getClass("MTLResidencySetDescriptor")), "new MTLResidencySetDescriptor");
+                MetalDriver.new_(ObjcRuntime.objc_getClass("MTLResidencySetDescriptor")),
+                "new MTLResidencySetDescriptor");
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment error = arena.allocate(ADDRESS);
             MemorySegment set = MetalDriver.newResidencySetWithDescriptor_error(device, descriptor, error);
             if (set.address() == 0) {
-                throw new DeviceException(
-                        "metal: no residency set: " + Foundation.describe(error.get(ADDRESS, 0)));
+                throw new DeviceException("metal: no residency set: " + Foundation.describe(error.get(ADDRESS, 0)));
             }
             MetalCommands.addResidencySet(queue, set);
             return Optional.of(new ResidencySet(set));

@@ -58,7 +58,8 @@ final class ScalarBuffer {
         return switch (argument) {
             case Argument.Buffer _, Argument.Absent _, Argument.Workspace _ -> 0;
             case Argument.Int _, Argument.Long _, Argument.Float _ -> JAVA_LONG.byteSize();
-            case Argument.Struct struct -> JAVA_LONG.byteSize() * struct.values().size();
+            case Argument.Struct struct ->
+                JAVA_LONG.byteSize() * struct.values().size();
         };
     }
 

@@ -85,7 +85,8 @@ public final class EmulatedBackend implements Backend {
             List<String> found = new ArrayList<>(check.faults());
             for (Kernel kernel : Kernel.values()) {
                 int bytes = check.sharedBytes().getOrDefault(kernel.symbol(), 0);
-                if (kernel.file().equals(variant.kernel().file()) && bytes != kernel.sharedBytes(MslCheck.MAX_SHARED_BYTES)) {
+                if (kernel.file().equals(variant.kernel().file())
+                        && bytes != kernel.sharedBytes(MslCheck.MAX_SHARED_BYTES)) {
                     found.add(kernel.symbol() + ": declares " + bytes + " bytes of threadgroup memory, Kernel has "
                             + kernel.sharedBytes(MslCheck.MAX_SHARED_BYTES));
                 }

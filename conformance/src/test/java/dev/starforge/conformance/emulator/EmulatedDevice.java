@@ -97,8 +97,8 @@ final class EmulatedDevice implements Device, Launcher {
     @Override
     public void launch(Launch launch) {
         launched.accept(launch.variant());
-        Emulator.Program program = programs.computeIfAbsent(
-                launch.variant(), variant -> emulator.compile(variant, edit));
+        Emulator.Program program =
+                programs.computeIfAbsent(launch.variant(), variant -> emulator.compile(variant, edit));
         requireKinds(launch, program.kinds());
         requireDistinct(launch);
         try (Arena arena = Arena.ofConfined()) {
@@ -112,8 +112,8 @@ final class EmulatedDevice implements Device, Launcher {
             long shared = emulator.run(program, slots, arguments.size(), launch, reversed);
             int declared = launch.variant().kernel().sharedBytes(program.sharedLimit());
             if (shared != declared) {
-                throw new DeviceException(launch.variant() + ": declares " + shared
-                        + " bytes of shared memory, Kernel has " + declared);
+                throw new DeviceException(
+                        launch.variant() + ": declares " + shared + " bytes of shared memory, Kernel has " + declared);
             }
         }
     }
@@ -272,8 +272,7 @@ final class EmulatedDevice implements Device, Launcher {
             target.copyFrom(EmulatedMemory.segment(from));
             return;
         }
-        dispatch.unpack(
-                from, scratch, (file, at) -> target.asSlice(at).copyFrom(EmulatedMemory.segment(file)));
+        dispatch.unpack(from, scratch, (file, at) -> target.asSlice(at).copyFrom(EmulatedMemory.segment(file)));
     }
 
     @Override

@@ -183,9 +183,10 @@ final class Emulator {
         synchronized (Emulator.class) {
             try {
                 MemorySegment fault = program.metal
-                        ? (MemorySegment)
-                                runMetal.invokeExact(program.address, arguments, count, grid[0], grid[1], grid[2], backwards, zeros)
-                        : (MemorySegment) run.invokeExact(program.address, arguments, grid[0], grid[1], grid[2], backwards);
+                        ? (MemorySegment) runMetal.invokeExact(
+                                program.address, arguments, count, grid[0], grid[1], grid[2], backwards, zeros)
+                        : (MemorySegment)
+                                run.invokeExact(program.address, arguments, grid[0], grid[1], grid[2], backwards);
                 if (!fault.equals(MemorySegment.NULL)) {
                     throw new DeviceException(fault.reinterpret(Long.MAX_VALUE).getString(0));
                 }

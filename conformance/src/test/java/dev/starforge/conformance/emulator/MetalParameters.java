@@ -5,8 +5,8 @@ import dev.starforge.tensor.device.DeviceException;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.regex.Pattern;
 import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 
 /**
@@ -21,7 +21,8 @@ record MetalParameters(String text, String kinds) {
 
     static MetalParameters of(Variant variant, String program) {
         String declared = declared(variant, program);
-        String text = PARAMETER.matcher(declared).results().map(each -> each.group()).collect(Collectors.joining(", "));
+        String text =
+                PARAMETER.matcher(declared).results().map(each -> each.group()).collect(Collectors.joining(", "));
         String kinds = PARAMETER
                 .matcher(declared)
                 .results()

@@ -42,6 +42,7 @@ class MetalPlantedFaultsTest extends PlantedFaultsTest {
                         new Plain.Sum(Plain.Sum.Over.LAST),
                         Spec.f32(3, 5)))
                 .isInstanceOf(DeviceException.class)
-                .hasMessageContaining("SumLast: group (0, 0, 0), thread 7: divergent simd_sum: thread 0 waits at another call");
+                .hasMessageContaining(
+                        "SumLast: group (0, 0, 0), thread 7: divergent simd_sum: thread 0 waits at another call");
     }
 }

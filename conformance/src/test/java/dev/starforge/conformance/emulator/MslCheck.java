@@ -32,8 +32,8 @@ record MslCheck(List<String> faults, Map<String, Integer> sharedBytes) {
     private static final Pattern NARROW_SCALAR =
             Pattern.compile("(?:^|, )(?:half|bfloat|bool) \\w+|ARG\\((?:half|bfloat|f16|bf16|bool),");
     private static final Pattern STRUCT = Pattern.compile("(?m)^(%\\S+) = type \\{ (.*) \\}$");
-    private static final Pattern SHARED =
-            Pattern.compile("(?m)^@_ZZ\\d+([A-Za-z]\\w*?)E\\d+\\w+ = internal addrspace\\(3\\) global (\\[.*\\]|%\\S+|\\w+) undef");
+    private static final Pattern SHARED = Pattern.compile(
+            "(?m)^@_ZZ\\d+([A-Za-z]\\w*?)E\\d+\\w+ = internal addrspace\\(3\\) global (\\[.*\\]|%\\S+|\\w+) undef");
     private static final Pattern FUNCTION = Pattern.compile("(?ms)^define [^\\n]*?@(\"[^\"]+\"|[\\w.$]+)\\((.*?)^\\}");
     private static final Pattern CALL = Pattern.compile("call [^\\n]*?@(\"[^\"]+\"|[\\w.$]+)\\(");
     private static final Pattern GENERIC_VARIABLE =
@@ -65,7 +65,8 @@ record MslCheck(List<String> faults, Map<String, Integer> sharedBytes) {
         Map<String, Integer> shared = sharedBytes(ir);
         shared.forEach((kernel, bytes) -> {
             if (bytes > MAX_SHARED_BYTES) {
-                faults.add(kernel + ": " + bytes + " bytes of threadgroup memory, Apple's GPUs have " + MAX_SHARED_BYTES);
+                faults.add(
+                        kernel + ": " + bytes + " bytes of threadgroup memory, Apple's GPUs have " + MAX_SHARED_BYTES);
             }
         });
         return new MslCheck(List.copyOf(faults), shared);

@@ -14,8 +14,9 @@ import java.util.Optional;
  * @param headers the folder with {@code metal_stdlib}
  */
 record MslCompiler(String command, String version, Path headers) {
-    static final String MISSING = "no clang: none of clang-19, clang-18, clang-17, clang-16 and clang starts; install one (apt-get install"
-            + " clang-19) to check Metal kernels without a Mac";
+    static final String MISSING =
+            "no clang: none of clang-19, clang-18, clang-17, clang-16 and clang starts; install one (apt-get install"
+                    + " clang-19) to check Metal kernels without a Mac";
 
     /** Metal has no double, no device-side enqueue, and no variables at program scope that are not constant. */
     private static final List<String> LANGUAGE = List.of(

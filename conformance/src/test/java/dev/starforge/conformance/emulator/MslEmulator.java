@@ -54,9 +54,7 @@ public final class MslEmulator {
     public Optional<Kernel> find(Path library, String source, String name) {
         Matcher declared = Pattern.compile("(?s)^KERNEL\\(" + name + ",\\s+(.*?)\\) \\{$", Pattern.MULTILINE)
                 .matcher(source);
-        return declared.find()
-                ? Optional.of(kernel(library, name, declared.group(1)))
-                : Optional.empty();
+        return declared.find() ? Optional.of(kernel(library, name, declared.group(1))) : Optional.empty();
     }
 
     private Kernel kernel(Path library, String name, String parameters) {

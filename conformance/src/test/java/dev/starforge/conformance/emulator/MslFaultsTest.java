@@ -59,7 +59,11 @@ final class MslFaultsTest {
                         SOFTMAX,
                         FIRST,
                         FIRST + " threadgroup float* p = (threadgroup float*)y; best_value = p[0];"),
-                fault("ternary of two address spaces", RMS_NORM, "rms_norm(x, w, y,", "rms_norm(c > 3 ? x : scratch, w, y,"),
+                fault(
+                        "ternary of two address spaces",
+                        RMS_NORM,
+                        "rms_norm(x, w, y,",
+                        "rms_norm(c > 3 ? x : scratch, w, y,"),
                 fault("write through const", SOFTMAX, "y[row + i] = expf", "x[row + i] = expf"));
     }
 
@@ -83,8 +87,16 @@ final class MslFaultsTest {
                         "    threadgroup float more[8] = {}; float max = more[0];\n    for"),
                 fault("mutable global", SOFTMAX, FILE_SCOPE, "float counter = 0;\n"),
                 fault("table that is not constant", SOFTMAX, FILE_SCOPE, "const float counter[2] = {1, 2};\n"),
-                fault("too much threadgroup memory", MATMUL, "SHARED(float, as, K_STEP * TILE_PITCH);", "SHARED(float, as, 9000);"),
-                fault("variable-length array", SOFTMAX, FIRST, "float some[width]; " + FIRST + " some[0] = best_value;"));
+                fault(
+                        "too much threadgroup memory",
+                        MATMUL,
+                        "SHARED(float, as, K_STEP * TILE_PITCH);",
+                        "SHARED(float, as, 9000);"),
+                fault(
+                        "variable-length array",
+                        SOFTMAX,
+                        FIRST,
+                        "float some[width]; " + FIRST + " some[0] = best_value;"));
     }
 
     private static Stream<Arguments> functions() {
@@ -96,9 +108,17 @@ final class MslFaultsTest {
                                 "FUNCTION int factorial(int n) { return n < 2 ? 1 : n * factorial(n - 1); }\n"),
                         "SHARED(float, value, GROUP);",
                         "SHARED(float, value, GROUP); int f = factorial(width);"),
-                fault("function pointer", SOFTMAX, FILE_SCOPE, "FUNCTION float call(float (*f)(float), float x) { return f(x); }\n"),
+                fault(
+                        "function pointer",
+                        SOFTMAX,
+                        FILE_SCOPE,
+                        "FUNCTION float call(float (*f)(float), float x) { return f(x); }\n"),
                 fault("virtual function", SOFTMAX, FILE_SCOPE, "struct V { virtual int f() { return 1; } };\n"),
-                fault("lambda", SOFTMAX, FIRST, "auto f = [](float x) { return x; }; float best_value = f(-F32_INFINITY);"),
+                fault(
+                        "lambda",
+                        SOFTMAX,
+                        FIRST,
+                        "auto f = [](float x) { return x; }; float best_value = f(-F32_INFINITY);"),
                 fault("function of C", SOFTMAX, "sum += expf(x[row + i] - max);", "sum += fabsf(x[row + i] - max);"));
     }
 
@@ -106,7 +126,11 @@ final class MslFaultsTest {
         String parameters = "OUT(float, y), ARG(i64, width)) {\n    SHARED(float, scratch";
         return Stream.of(
                 fault("half parameter", SOFTMAX, parameters, parameters.replace("ARG", "half h, ARG")),
-                fault("thread pointer parameter", SOFTMAX, parameters, parameters.replace("ARG", "thread float* h, ARG")));
+                fault(
+                        "thread pointer parameter",
+                        SOFTMAX,
+                        parameters,
+                        parameters.replace("ARG", "thread float* h, ARG")));
     }
 
     private static Stream<Arguments> names() {
@@ -123,7 +147,11 @@ final class MslFaultsTest {
                 fault("if constexpr", SOFTMAX, FIRST, FIRST + " if constexpr (GROUP > 1) { best_value = 0; }"),
                 fault("exceptions", SOFTMAX, FIRST, FIRST + " try { best_value = 1; } catch (...) {}"),
                 fault("goto", SOFTMAX, FIRST, FIRST + " goto out; out: best_value = -F32_INFINITY;"),
-                fault("as_type of another size", SOFTMAX, FIRST, "float best_value = as_type<float>((unsigned short)3);"),
+                fault(
+                        "as_type of another size",
+                        SOFTMAX,
+                        FIRST,
+                        "float best_value = as_type<float>((unsigned short)3);"),
                 fault(
                         "unknown barrier flag",
                         SOFTMAX,
