@@ -5,6 +5,7 @@ import dev.starforge.cli.options.ConfigFileFlags;
 import dev.starforge.cli.output.DatasetProgress;
 import dev.starforge.cli.output.Escaped;
 import dev.starforge.cli.output.ReportOutput;
+import dev.starforge.cli.output.Terminal;
 import dev.starforge.cli.process.GrammarProcess;
 import dev.starforge.cli.process.ShutdownCleanup;
 import dev.starforge.data.Dataset;
@@ -26,7 +27,6 @@ import dev.starforge.text.tokenizer.Tokenizer;
 import dev.starforge.train.config.Keys;
 import dev.starforge.train.config.RunConfig;
 import dev.starforge.train.text.ChatTemplates;
-import java.io.Console;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.lang.management.ManagementFactory;
@@ -229,7 +229,7 @@ final class DatasetCommand implements Callable<Integer> {
                 since,
                 DatasetTokenizer.withLength(config, out).datasetSettings());
         DatasetTokenizer chosen = DatasetTokenizer.of(config, out);
-        DatasetProgress progress = new DatasetProgress(spec.commandLine().getErr(), terminal(), nanoTime);
+        DatasetProgress progress = new DatasetProgress(spec.commandLine().getErr(), Terminal.isTerminal(), nanoTime);
         if (!chosen.note().isEmpty()) {
             progress.message(chosen.note());
         }
@@ -300,12 +300,12 @@ final class DatasetCommand implements Callable<Integer> {
                     JsonDocuments.lines(out, reader, () -> ChatTemplates.require(model, reader)),
                     reader,
                     count,
-                    terminal());
+                    Terminal.isTerminal());
             return;
         }
         try (Dataset dataset = Dataset.open(out)) {
             Tokenizer reader = reader(config, dataset.tokenizerHash());
-            SamplePreview.print(spec.commandLine().getOut(), dataset, reader, shown, count, terminal());
+            SamplePreview.print(spec.commandLine().getOut(), dataset, reader, shown, count, Terminal.isTerminal());
         }
     }
 
@@ -329,11 +329,6 @@ final class DatasetCommand implements Callable<Integer> {
                 yield Tokenizer.read(own);
             }
         };
-    }
-
-    static boolean terminal() {
-        Console console = System.console();
-        return console != null && console.isTerminal();
     }
 
     /** Peak heap usage, summed over the memory pools. */

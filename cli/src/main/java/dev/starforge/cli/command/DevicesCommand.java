@@ -3,6 +3,7 @@ package dev.starforge.cli.command;
 import dev.starforge.cli.model.Environment;
 import dev.starforge.cli.options.DeviceSelectionFlags;
 import dev.starforge.cli.output.ReportOutput;
+import dev.starforge.cli.output.Terminal;
 import dev.starforge.tensor.DType;
 import dev.starforge.tensor.device.Backend;
 import dev.starforge.tensor.device.Probe;
@@ -36,7 +37,6 @@ import tools.jackson.databind.node.ObjectNode;
 final class DevicesCommand implements Callable<Integer> {
     private static final String RULE = "=".repeat(70);
     private static final int COLUMNS = 80;
-    private static final String INDENT = "    ";
 
     @Spec
     private CommandSpec spec;
@@ -70,52 +70,38 @@ final class DevicesCommand implements Callable<Integer> {
         out.println(RULE);
         out.println("Device Backend Summary");
         out.println(RULE);
-        line(out, "Platform: " + platform());
-        line(out, "Device: " + selection.backend().name() + " (" + device.name() + ", " + device.detail() + ")");
-        line(out, "Attention Backend: " + device.attention() + " (" + device.attentionReason() + ")");
+        line(out, "Platform: ", platform());
+        line(out, "Device: ", selection.backend().name() + " (" + device.name() + ", " + device.detail() + ")");
+        line(out, "Attention Backend: ", device.attention() + " (" + device.attentionReason() + ")");
         boolean gpu = List.of("cuda", "metal").contains(selection.backend().name());
         line(
                 out,
+                gpu ? "Max VRAM: " : "Memory: ",
                 String.format(
-                        Locale.ROOT,
-                        "%s: %.1f GB%s",
-                        gpu ? "Max VRAM" : "Memory",
-                        device.memoryBytes() / 1e9,
-                        device.unified() ? " (unified)" : ""));
-        line(out, "Supports bf16: " + (device.computes().contains(DType.BF16) ? "True" : "False"));
-        line(out, "Metal FlashAttention: False");
+                        Locale.ROOT, "%.1f GB%s", device.memoryBytes() / 1e9, device.unified() ? " (unified)" : ""));
+        line(out, "Supports bf16: ", device.computes().contains(DType.BF16) ? "True" : "False");
+        line(out, "Metal FlashAttention: ", "False");
         out.println(RULE);
-        line(out, "Chosen: " + selection.backend().name() + " - " + selection.reason());
+        line(out, "Chosen: ", selection.backend().name() + " - " + selection.reason());
         for (Backend backend : backends) {
             if (selection.others().containsKey(backend.name())) {
                 line(
                         out,
-                        "Not chosen: " + backend.name() + " - "
+                        "Not chosen: ",
+                        backend.name() + " - "
                                 + selection
                                         .others()
                                         .getOrDefault(
                                                 backend.name(), backend.probe().reason()));
             }
         }
-        Environment.system().unheeded().forEach(note -> line(out, "Note: " + note));
+        Environment.system().unheeded().forEach(note -> line(out, "Note: ", note));
         out.flush();
     }
 
-    /** Prints text on lines of at most 80 columns; the second and further lines are indented. */
-    private static void line(PrintWriter out, String text) {
-        int used = 0;
-        for (String word : text.split(" ")) {
-            if (used > 0 && used + 1 + word.length() > COLUMNS) {
-                out.print(System.lineSeparator() + INDENT);
-                used = INDENT.length();
-            } else if (used > 0) {
-                out.print(' ');
-                used++;
-            }
-            out.print(word);
-            used += word.length();
-        }
-        out.println();
+    /** Prints text on lines of at most 80 columns. */
+    private static void line(PrintWriter out, String label, String text) {
+        Terminal.wrap(label, text, COLUMNS).forEach(out::println);
     }
 
     private static ObjectNode describe(List<Backend> backends, Selection selection) {

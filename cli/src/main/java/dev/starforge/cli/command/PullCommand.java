@@ -9,6 +9,7 @@ import dev.starforge.cli.hub.PulledModel;
 import dev.starforge.cli.model.Environment;
 import dev.starforge.cli.output.ProgressBar;
 import dev.starforge.cli.output.ReportOutput;
+import dev.starforge.cli.output.Terminal;
 import dev.starforge.cli.process.ExitCode;
 import dev.starforge.cli.process.ShutdownCleanup;
 import dev.starforge.text.json.Jackson;
@@ -115,7 +116,7 @@ final class PullCommand implements Callable<Integer> {
             return ExitCode.DONE;
         }
         PrintWriter err = spec.commandLine().getErr();
-        ProgressBar bar = new ProgressBar(err, DatasetCommand.terminal() && !json);
+        ProgressBar bar = new ProgressBar(err, Terminal.isTerminal() && !json);
         Pull pull = new Pull(hub(environment, line -> bar.print("pull: " + line)), id, include);
         PulledModel wanted = pull.wanted();
         Optional<Path> cached = to == null ? store.cached(new ModelId(id.repo(), wanted.commit())) : Optional.empty();
@@ -157,7 +158,7 @@ final class PullCommand implements Callable<Integer> {
                     spec.commandLine(),
                     source + " " + given + ": the token would be sent unencrypted; use https or unset HF_TOKEN");
         }
-        return new Hub(URI.create(text), token, environment.proxies(), Hub.Patience.USUAL, notices);
+        return new Hub(URI.create(text), token, environment.proxies(), Hub.Timeouts.DEFAULT, notices);
     }
 
     private void print(ModelId id, Path folder, Optional<PulledModel> pulled) {

@@ -6,6 +6,7 @@ import dev.starforge.cli.options.ModelFlags;
 import dev.starforge.cli.options.OutputPath;
 import dev.starforge.cli.output.ProgressBar;
 import dev.starforge.cli.output.ReportOutput;
+import dev.starforge.cli.output.Terminal;
 import dev.starforge.cli.process.ExitCode;
 import dev.starforge.cli.process.ShutdownCleanup;
 import dev.starforge.data.Split;
@@ -163,7 +164,7 @@ final class QuantizeCommand implements Callable<Integer> {
             throw new TrainException(source.name() + " is an adapter; run `starforge merge " + source.name()
                     + " --out MERGED` first and quantize MERGED");
         }
-        ProgressBar bar = new ProgressBar(err, DatasetCommand.terminal() && !json);
+        ProgressBar bar = new ProgressBar(err, Terminal.isTerminal() && !json);
         try (ShutdownCleanup interruption = ShutdownCleanup.watch(
                         Duration.ofSeconds(5),
                         () -> {},

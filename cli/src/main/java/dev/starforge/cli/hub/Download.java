@@ -40,7 +40,7 @@ final class Download {
     /** Closes the connection if the server has stalled; the next attempt resumes. */
     void cutOffIfStalled() {
         InputStream open = body;
-        if (open != null && System.nanoTime() - heard > hub.patience().stall().toNanos()) {
+        if (open != null && System.nanoTime() - heard > hub.timeouts().stall().toNanos()) {
             try {
                 open.close();
             } catch (IOException alreadyGone) {

@@ -30,7 +30,7 @@ public final class Hub {
 
     private final URI endpoint;
     private final boolean hasToken;
-    private final Patience patience;
+    private final Timeouts timeouts;
     private final Consumer<String> notices;
     private final HubConnection connection;
 
@@ -43,9 +43,9 @@ public final class Hub {
      * @param stall the longest silence of a server in the middle of a file, and the longest time for a listing
      * @param longest wait that a server may ask for
      */
-    public record Patience(
+    public record Timeouts(
             int attempts, Duration connect, Duration answer, Duration stall, Duration first, Duration longest) {
-        public static final Patience USUAL = new Patience(
+        public static final Timeouts DEFAULT = new Timeouts(
                 6,
                 Duration.ofSeconds(5),
                 Duration.ofSeconds(15),
@@ -59,20 +59,20 @@ public final class Hub {
 
     /** @param notices receives a line for each wait that a user should know of */
     public Hub(
-            URI endpoint, Optional<String> token, ProxySelector proxies, Patience patience, Consumer<String> notices) {
+            URI endpoint, Optional<String> token, ProxySelector proxies, Timeouts timeouts, Consumer<String> notices) {
         this.endpoint = endpoint;
         this.hasToken = token.isPresent();
-        this.patience = patience;
+        this.timeouts = timeouts;
         this.notices = notices;
-        this.connection = new HubConnection(endpoint, token, proxies, patience);
+        this.connection = new HubConnection(endpoint, token, proxies, timeouts);
     }
 
     URI endpoint() {
         return endpoint;
     }
 
-    Patience patience() {
-        return patience;
+    Timeouts timeouts() {
+        return timeouts;
     }
 
     /** Requests the list of files. Only a server that asks for a later request gets another one. */
@@ -103,7 +103,7 @@ public final class Hub {
         AtomicBoolean late = new AtomicBoolean();
         Thread timer = Thread.ofVirtual().start(() -> {
             try {
-                Thread.sleep(patience.stall());
+                Thread.sleep(timeouts.stall());
                 late.set(true);
                 answer.close();
             } catch (InterruptedException | IOException done) {
@@ -115,7 +115,7 @@ public final class Hub {
         } catch (IOException failure) {
             throw late.get()
                     ? new IOException(
-                            "the listing took longer than " + patience.stall().toSeconds() + " s", failure)
+                            "the listing took longer than " + timeouts.stall().toSeconds() + " s", failure)
                     : failure;
         } finally {
             timer.interrupt();
@@ -238,8 +238,8 @@ public final class Hub {
     /** Sleeps before another attempt, as long as the server asked for, or twice as long each time; throws after the last one. */
     void waitFor(int attempt, String what, IOException failure) {
         Optional<Duration> asked = failure instanceof Later later ? later.after : Optional.empty();
-        Duration pause = asked.orElse(patience.first().multipliedBy(1L << Math.min(attempt - 1, 5)));
-        if (attempt >= patience.attempts() || pause.compareTo(patience.longest()) > 0) {
+        Duration pause = asked.orElse(timeouts.first().multipliedBy(1L << Math.min(attempt - 1, 5)));
+        if (attempt >= timeouts.attempts() || pause.compareTo(timeouts.longest()) > 0) {
             throw new HubException(
                     what + ": failed after " + attempt + (attempt == 1 ? " attempt: " : " attempts: ")
                             + ErrorMessage.of(failure)
@@ -248,7 +248,7 @@ public final class Hub {
                     failure);
         }
         notices.accept(what + ": " + ErrorMessage.of(failure) + "; attempt " + (attempt + 1) + " of "
-                + patience.attempts() + " in " + Math.max(0, pause.toSeconds()) + " s");
+                + timeouts.attempts() + " in " + Math.max(0, pause.toSeconds()) + " s");
         try {
             Thread.sleep(pause.isNegative() ? Duration.ZERO : pause);
         } catch (InterruptedException interrupted) {

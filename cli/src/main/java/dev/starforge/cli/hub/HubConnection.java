@@ -31,22 +31,22 @@ final class HubConnection {
     private final URI endpoint;
     private final Optional<String> token;
     private final ProxySelector proxies;
-    private final Hub.Patience patience;
+    private final Hub.Timeouts timeouts;
     private final HttpClient client;
 
-    HubConnection(URI endpoint, Optional<String> token, ProxySelector proxies, Hub.Patience patience) {
+    HubConnection(URI endpoint, Optional<String> token, ProxySelector proxies, Hub.Timeouts timeouts) {
         if (token.isPresent() && !token.get().matches("[!-~]+")) {
             throw new HubException("HF_TOKEN: expected letters, digits and punctuation, without spaces");
         }
         this.endpoint = endpoint;
         this.token = token;
         this.proxies = proxies;
-        this.patience = patience;
+        this.timeouts = timeouts;
         this.client = HttpClient.newBuilder()
                 .version(HttpClient.Version.HTTP_1_1)
                 .followRedirects(HttpClient.Redirect.NEVER)
                 .proxy(proxies)
-                .connectTimeout(patience.connect())
+                .connectTimeout(timeouts.connect())
                 .build();
     }
 
@@ -121,7 +121,7 @@ final class HubConnection {
 
     private HttpResponse<InputStream> send(URI address, long from) throws IOException {
         HttpRequest.Builder request =
-                HttpRequest.newBuilder(address).timeout(patience.answer()).header("User-Agent", "starforge");
+                HttpRequest.newBuilder(address).timeout(timeouts.answer()).header("User-Agent", "starforge");
         if (from > 0) {
             request.header("Range", "bytes=" + from + "-");
         }
@@ -136,7 +136,7 @@ final class HubConnection {
                     address + ": invalid HTTP response: " + shown(String.valueOf(wrong.getMessage())), wrong);
         } catch (IOException failure) {
             throw new Unreachable(
-                    route(address), NetworkFailure.reason(failure, connected(address), patience), failure);
+                    route(address), NetworkFailure.reason(failure, connected(address), timeouts), failure);
         } catch (InterruptedException interrupted) {
             Thread.currentThread().interrupt();
             throw new HubException(address + ": interrupted", interrupted);
@@ -148,7 +148,7 @@ final class HubConnection {
         FutureTask<InetAddress> lookup = new FutureTask<>(() -> InetAddress.getByName(host));
         Thread.ofPlatform().daemon().name("resolve " + host).start(lookup);
         try {
-            lookup.get(patience.connect().toMillis(), TimeUnit.MILLISECONDS);
+            lookup.get(timeouts.connect().toMillis(), TimeUnit.MILLISECONDS);
         } catch (ExecutionException failure) {
             throw failure.getCause() instanceof IOException unknown ? unknown : new IOException(failure.getCause());
         } catch (TimeoutException silent) {

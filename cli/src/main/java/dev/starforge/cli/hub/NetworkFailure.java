@@ -34,23 +34,23 @@ final class NetworkFailure {
     }
 
     /** @param host that was connected to: a proxy, if there is one */
-    static String reason(IOException failure, String host, Hub.Patience patience) {
+    static String reason(IOException failure, String host, Hub.Timeouts timeouts) {
         String known = "";
         for (Throwable cause = failure; cause != null; cause = cause.getCause()) {
-            String reason = known(cause, host, patience);
+            String reason = known(cause, host, timeouts);
             known = reason.isEmpty() ? known : reason; // the innermost is the most exact
         }
         return known.isEmpty() ? ErrorMessage.of(failure) : known;
     }
 
-    private static String known(Throwable failure, String host, Hub.Patience patience) {
+    private static String known(Throwable failure, String host, Hub.Timeouts timeouts) {
         return switch (failure) {
             case UnknownHostException _, UnresolvedAddressException _ ->
                 "the name " + host + " cannot be resolved (DNS)";
             case ResolverTimeout _ ->
-                "the name " + host + " was not resolved within " + seconds(patience.connect()) + " (DNS)";
-            case HttpConnectTimeoutException _ -> "no connection within " + seconds(patience.connect()) + " (timeout)";
-            case HttpTimeoutException _ -> "no answer within " + seconds(patience.answer()) + " (timeout)";
+                "the name " + host + " was not resolved within " + seconds(timeouts.connect()) + " (DNS)";
+            case HttpConnectTimeoutException _ -> "no connection within " + seconds(timeouts.connect()) + " (timeout)";
+            case HttpTimeoutException _ -> "no answer within " + seconds(timeouts.answer()) + " (timeout)";
             case NoRouteToHostException _ -> "no route to it";
             case ConnectException refused when refused.getMessage() == null -> "connection refused";
             case SocketException other

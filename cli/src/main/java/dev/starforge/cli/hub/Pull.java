@@ -31,7 +31,7 @@ public final class Pull {
     private static final int MOST_NAMES = 20;
 
     /** Default file patterns: weights, configuration and tokenizer in the top-level folder. */
-    private static final List<String> USUAL = List.of(
+    private static final List<String> DEFAULT = List.of(
             "*.safetensors", "*.gguf", "*.json", "*.jinja", "*.txt", "tokenizer.model", "README.md", "LICENSE*");
 
     private final Hub hub;
@@ -49,7 +49,7 @@ public final class Pull {
         this.hub = hub;
         this.id = id;
         this.include = List.copyOf(include);
-        this.matchers = (include.isEmpty() ? USUAL : include)
+        this.matchers = (include.isEmpty() ? DEFAULT : include)
                 .stream().map(Pull::matcher).toList();
     }
 

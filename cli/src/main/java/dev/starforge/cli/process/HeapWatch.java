@@ -4,6 +4,7 @@ import dev.starforge.serve.http.EssentialThread;
 import java.lang.management.GarbageCollectorMXBean;
 import java.lang.management.ManagementFactory;
 import java.time.Duration;
+import java.util.regex.Pattern;
 
 /**
  * Recognizes a heap that is so full that the program only collects garbage. The JVM throws an {@code OutOfMemoryError} when a collection
@@ -12,6 +13,9 @@ import java.time.Duration;
 final class HeapWatch {
     private static final Duration INTERVAL = Duration.ofSeconds(5);
     private static final double MAX_SHARE = 0.9;
+
+    /** Collectors that report time in which the program runs: those of G1, and the cycles of ZGC and Shenandoah. */
+    private static final Pattern CONCURRENT = Pattern.compile("Concurrent|Cycles");
 
     /** Intervals in a row with a larger share; a large model may need a few full collections while it is loaded. */
     private static final int MAX_INTERVALS = 6;
@@ -42,7 +46,7 @@ final class HeapWatch {
     /** Time in which collections stopped the program. */
     private static long collectionMillis() {
         return ManagementFactory.getGarbageCollectorMXBeans().stream()
-                .filter(collector -> !collector.getName().contains("Concurrent"))
+                .filter(collector -> !CONCURRENT.matcher(collector.getName()).find())
                 .mapToLong(GarbageCollectorMXBean::getCollectionTime)
                 .sum();
     }

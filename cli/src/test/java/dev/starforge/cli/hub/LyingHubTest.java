@@ -27,7 +27,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 final class LyingHubTest {
     private static final ModelId ID = ModelId.parse(FakeHub.REPO).orElseThrow();
     private static final String WEIGHTS = "model.safetensors";
-    private static final Hub.Patience SHORT = new Hub.Patience(
+    private static final Hub.Timeouts SHORT = new Hub.Timeouts(
             2,
             Duration.ofSeconds(30),
             Duration.ofSeconds(30),
@@ -179,7 +179,7 @@ final class LyingHubTest {
 
     @Test
     void aSilentServerIsLeft() throws IOException {
-        Hub.Patience impatient = new Hub.Patience(
+        Hub.Timeouts brief = new Hub.Timeouts(
                 2,
                 Duration.ofSeconds(30),
                 Duration.ofMillis(200),
@@ -188,7 +188,7 @@ final class LyingHubTest {
                 Duration.ofSeconds(1));
         try (ServerSocket silent = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
             URI endpoint = URI.create("http://127.0.0.1:" + silent.getLocalPort());
-            Hub hub = new Hub(endpoint, Optional.empty(), ProxySelector.of(null), impatient, line -> {});
+            Hub hub = new Hub(endpoint, Optional.empty(), ProxySelector.of(null), brief, line -> {});
             assertThatThrownBy(() -> hub.list(ID))
                     .isInstanceOf(HubException.class)
                     .hasMessageContaining("cannot connect to 127.0.0.1: no answer within 200 ms (timeout)");

@@ -30,7 +30,7 @@ final class PullTest {
     private static final ModelId ID = ModelId.parse(FakeHub.REPO).orElseThrow();
     private static final String WEIGHTS = "model.safetensors";
     private static final byte[] CONTENT = new byte[100_000];
-    private static final Hub.Patience SHORT = new Hub.Patience(
+    private static final Hub.Timeouts SHORT = new Hub.Timeouts(
             3,
             Duration.ofSeconds(5),
             Duration.ofSeconds(30),

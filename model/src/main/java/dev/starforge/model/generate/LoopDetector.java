@@ -1,7 +1,7 @@
 package dev.starforge.model.generate;
 
 /**
- * Notices that generated text goes in circles: its end consists of repetitions of one string. Greedy decoding of small
+ * Notices that generated text repeats itself: its end consists of repetitions of one string. Greedy decoding of small
  * models often ends so. Three repetitions count, and at least 48 characters in total; without a letter or digit, such as in
  * a ruled line, 240. For each period up to 200 characters, it counts how many characters equal the one a period before. An
  * instance serves one sequence and is not thread-safe.

@@ -32,6 +32,14 @@ public interface InferenceEngine {
 
     List<AdapterCard> adapters();
 
+    /** Returns the adapter for a model name: itself if it is loaded, none for the base, and the default for any other name. */
+    default String adapterOf(String model) {
+        if (adapters().stream().map(AdapterCard::name).anyMatch(model::equals)) {
+            return model;
+        }
+        return model.equals(card().untuned()) ? "" : card().defaultAdapter();
+    }
+
     /**
      * Loads a LoRA adapter.
      *

@@ -3,7 +3,7 @@ package dev.starforge.serve.generation;
 import dev.starforge.model.generate.LoopDetector;
 import dev.starforge.serve.engine.OutputLimit;
 
-/** Ends the output when it goes in circles. */
+/** Ends the output when it repeats itself. */
 public final class RepetitionLimit implements OutputLimit {
     private final LoopDetector loops = new LoopDetector();
 

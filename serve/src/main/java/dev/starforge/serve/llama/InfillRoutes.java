@@ -8,7 +8,6 @@ import dev.starforge.serve.api.Execution;
 import dev.starforge.serve.api.InvalidRequestException;
 import dev.starforge.serve.api.RequestFields;
 import dev.starforge.serve.api.UnsupportedFields;
-import dev.starforge.serve.engine.AdapterCard;
 import dev.starforge.serve.engine.GenerationRequest;
 import dev.starforge.serve.engine.InferenceEngine;
 import dev.starforge.serve.engine.ModelCard;
@@ -86,7 +85,7 @@ public final class InfillRoutes {
         boolean stream = fields.flag("stream", false);
         SamplingParams sampling = sampling(fields);
         List<String> stops = SamplingFields.stops(fields);
-        String adapter = adapter(engine, fields.string("model", ""));
+        String adapter = engine.adapterOf(fields.string("model", "")); // editors send names of their own
         fields.check();
 
         FillInMiddle gap = FillInMiddle.of(card.tokenizer(), Path.of(card.id()));
@@ -173,10 +172,4 @@ public final class InfillRoutes {
         return selected;
     }
 
-    /** The adapter named by {@code model}; any unknown name is the default, since clients send arbitrary names. */
-    private static String adapter(InferenceEngine engine, String model) {
-        boolean loaded = engine.adapters().stream().map(AdapterCard::name).anyMatch(model::equals);
-        ModelCard card = engine.card();
-        return loaded ? model : model.equals(card.untuned()) ? "" : card.defaultAdapter();
-    }
 }

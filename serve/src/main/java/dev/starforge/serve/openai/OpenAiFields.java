@@ -6,7 +6,6 @@ import dev.starforge.serve.api.UnsupportedFields;
 import dev.starforge.serve.engine.AdapterCard;
 import dev.starforge.serve.engine.GenerationRequest;
 import dev.starforge.serve.engine.InferenceEngine;
-import dev.starforge.serve.engine.ModelCard;
 import dev.starforge.serve.engine.OutputLimit;
 import dev.starforge.serve.engine.StopConditions;
 import dev.starforge.serve.generation.RepetitionLimit;
@@ -51,7 +50,7 @@ final class OpenAiFields {
     }
 
     /**
-     * Reads whether a completion ends when it goes in circles or begins to repeat the suffix.
+     * Reads whether a completion ends when it repeats itself, or begins to repeat the suffix.
      *
      * @param suffix empty if there is none
      */
@@ -80,14 +79,11 @@ final class OpenAiFields {
     }
 
     static String adapter(InferenceEngine engine, String model) {
-        ModelCard card = engine.card();
-        if (engine.adapters().stream().map(AdapterCard::name).anyMatch(model::equals)) {
-            return model;
-        }
-        if (!model.isEmpty() && !card.isNamed(model)) {
+        boolean loaded = engine.adapters().stream().map(AdapterCard::name).anyMatch(model::equals);
+        if (!loaded && !model.isEmpty() && !engine.card().isNamed(model)) {
             throw new HttpException(404, "model_not_found", "no such model or adapter here; GET /v1/models lists them");
         }
-        return model.equals(card.untuned()) ? "" : card.defaultAdapter();
+        return engine.adapterOf(model);
     }
 
     /** The model name in the response. */

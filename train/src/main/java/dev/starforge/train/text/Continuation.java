@@ -8,7 +8,7 @@ import dev.starforge.text.tokenizer.Tokenizer;
 import java.util.List;
 import java.util.Optional;
 
-/** Decodes a completion token by token, up to a stop string, and notices when it goes in circles. */
+/** Decodes a completion token by token, up to a stop string, and notices when it repeats itself. */
 public final class Continuation {
     private final CompletionDecodeStream stream;
     private final StopStrings stops;

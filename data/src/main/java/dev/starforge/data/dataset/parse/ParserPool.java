@@ -100,9 +100,9 @@ public final class ParserPool implements AutoCloseable {
             }
         }
 
-        private String lastWords() {
+        private String errorMessage() {
             try {
-                return child == null ? "" : child.lastWords();
+                return child == null ? "" : child.errorMessage();
             } catch (InterruptedException interrupted) {
                 Thread.currentThread().interrupt();
                 return "";
@@ -117,7 +117,7 @@ public final class ParserPool implements AutoCloseable {
             try {
                 ask(grammar, new byte[0], (in, _) -> in.readInt());
             } catch (IOException e) {
-                String errors = lastWords();
+                String errors = errorMessage();
                 stop();
                 throw new ParserException(
                         "the parser for " + grammar.replaceFirst("^[+?]", "") + " fails on an empty file: "

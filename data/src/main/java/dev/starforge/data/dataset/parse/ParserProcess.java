@@ -66,7 +66,7 @@ final class ParserProcess {
     }
 
     /** Returns the cause that an ended process wrote to standard error, or the first line, without names of exceptions. */
-    String lastWords() throws InterruptedException {
+    String errorMessage() throws InterruptedException {
         if (process.waitFor(LAST_WORDS_MILLIS, TimeUnit.MILLISECONDS)) {
             reader.join(LAST_WORDS_MILLIS);
         }
