@@ -65,8 +65,8 @@ import tools.jackson.databind.node.ObjectNode;
         footer = {
             "  starforge quantize MODEL --to q8_0 --out MODEL-Q8_0.gguf",
             "  starforge quantize MERGED --to q4_k --out TUNED-Q4_K.gguf --json",
-            "  starforge quantize MERGED --to q3_k_m --calibration DATASET --evaluate DATASET \\",
-            "      --out TUNED-Q3_K_M.gguf",
+            "  starforge quantize MERGED --to q3_k_m --calibration DATASET \\",
+            "      --evaluate DATASET --out TUNED-Q3_K_M.gguf",
             "  starforge quantize MODEL-Q8_0.gguf --to q4_0 --allow-requantize \\",
             "      --out MODEL-Q4_0.gguf",
         })

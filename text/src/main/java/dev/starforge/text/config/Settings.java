@@ -282,8 +282,9 @@ public final class Settings {
 
     /** Creates an error about the value of a key, with the location of the value. */
     public ConfigException wrong(Key<?> key, String message) {
+        String value = Key.shown(get(key));
         return new ConfigException(places.getOrDefault(key.path(), "default") + ": key " + key.path() + ": "
-                + Key.shown(get(key)) + ": " + message);
+                + (value.isEmpty() ? "" : value + ": ") + message);
     }
 
     /** Returns all settings as YAML. Reading it gives the same settings. */
