@@ -245,7 +245,7 @@ public final class Starforge implements AutoCloseable {
             ModelFormat format = out.toString().endsWith(".gguf") ? ModelFormat.GGUF : ModelFormat.HF;
             try (Merge merge = new Merge(base, lora, onto, device)) {
                 MergeProof proof = merge.write(out, format, "", SHARD).proof();
-                return new MergeResult(out, proof.error(), proof.bound() * proof.range(), proof.change());
+                return new MergeResult(out, proof.error(), proof.allowed(), proof.change());
             } catch (IOException failure) {
                 throw new UncheckedIOException(failure);
             }

@@ -11,6 +11,7 @@ import dev.starforge.model.lora.LoraAdapter;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.text.json.Jackson;
 import dev.starforge.text.report.ShellQuoting;
+import dev.starforge.train.TrainException;
 import dev.starforge.train.checkpoint.Checkpoints;
 import dev.starforge.train.config.Keys;
 import dev.starforge.train.config.RunConfig;
@@ -230,16 +231,22 @@ final class MergeCommand implements Callable<Integer> {
                 report.put("gguf_adapter", ggufAdapter.toString());
             }
             if (out != null) {
-                Merge.Result result = merge.write(
-                        out,
-                        target,
-                        type.isEmpty() ? List.of("", "F32") : List.of(type.toUpperCase(Locale.ROOT)),
-                        shardBytes);
-                describe(report, target, result);
+                describe(report, target, write(merge, out, target));
             }
         }
         ReportOutput.print(spec.commandLine().getOut(), report, json);
         return 0;
+    }
+
+    private Merge.Result write(Merge merge, Path to, ModelFormat target) throws IOException {
+        if (type.isEmpty()) {
+            return merge.write(to, target, "", shardBytes);
+        }
+        try {
+            return merge.writeAs(to, target, type.toUpperCase(Locale.ROOT), shardBytes);
+        } catch (Merge.RoundingException rounded) {
+            throw new TrainException(rounded.getMessage() + "; --type F32 rounds the merged weights less", rounded);
+        }
     }
 
     /** The format of --format, of the name of --out, or of the base, in this order. */

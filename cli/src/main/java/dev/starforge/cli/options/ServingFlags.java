@@ -210,6 +210,15 @@ public final class ServingFlags {
         return new WorkerOptions.ModelNames(id, aliases);
     }
 
+    /** Fails if an adapter has the name of the base that is served beside a tuned model. */
+    public void requireBaseName(String base) {
+        if (adapters.containsKey(base)) {
+            throw wrong("--adapter: " + base
+                    + " is the name of the base, which is served for comparison; choose another name for"
+                    + " the adapter, or pass --no-compare");
+        }
+    }
+
     /** The API keys of --api-key-file. */
     public List<String> apiKeys() {
         return ApiKeys.read("--api-key-file", keys, this::wrong);

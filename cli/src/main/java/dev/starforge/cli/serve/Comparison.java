@@ -4,13 +4,17 @@ import dev.starforge.api.server.EngineOptions;
 import dev.starforge.api.server.ModelServer;
 import dev.starforge.cli.options.ModelFlags;
 import dev.starforge.model.ModelException;
+import dev.starforge.model.load.ModelFiles;
+import dev.starforge.model.lora.AdapterTable;
 import dev.starforge.serve.engine.ModelCard.SamplePrompt;
 import dev.starforge.train.TrainException;
+import dev.starforge.train.checkpoint.Checkpoints;
 import dev.starforge.train.tune.TuneState;
 import dev.starforge.train.tune.TunedModel;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
+import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
 import java.util.Optional;
 import java.util.stream.Stream;
@@ -26,23 +30,38 @@ import tools.jackson.databind.JsonNode;
 public record Comparison(Path base, String baseName, Path adapter) {
     private static final double LARGEST = 1.25;
 
-    /** Finds base and adapter of a model; empty if it has none or the base is missing or too large. */
+    /**
+     * Finds base and adapter of a model; empty if it has none, the base is missing or too large, or an {@link AdapterTable}
+     * cannot hold the adapter. Such a model is served alone.
+     */
     public static Optional<Comparison> of(TunedModel tuned) {
         if (tuned.adapter().isPresent()) {
-            Path adapter = tuned.adapter().get();
-            return Optional.of(new Comparison(tuned.model(), ModelServer.nameOf(tuned.model()), adapter));
+            return of(
+                    tuned.model(),
+                    ModelServer.nameOf(tuned.model()),
+                    tuned.adapter().get());
         }
         return TuneState.originOf(tuned.model()).flatMap(origin -> {
             try {
-                Path base = TunedModel.baseOf(origin.adapter(), Optional.empty(), ModelFlags::base);
+                Path adapter = Checkpoints.resolve(origin.run());
+                Path base = TunedModel.baseOf(adapter, Optional.empty(), ModelFlags::base);
                 return bytes(base) > LARGEST * bytes(tuned.model())
                         ? Optional.empty()
-                        : Optional.of(
-                                new Comparison(base, ModelServer.nameOf(Path.of(origin.base())), origin.adapter()));
-            } catch (ModelException | TrainException missing) {
+                        : of(base, ModelServer.nameOf(Path.of(origin.base())), adapter);
+            } catch (ModelException | TrainException | InvalidPathException | UncheckedIOException missing) {
                 return Optional.empty();
             }
         });
+    }
+
+    private static Optional<Comparison> of(Path base, String baseName, Path adapter) {
+        try (ModelFiles files = ModelFiles.open(base)) {
+            return AdapterTable.canHold(adapter, files.architecture())
+                    ? Optional.of(new Comparison(base, baseName, adapter))
+                    : Optional.empty();
+        } catch (ModelException unreadable) {
+            return Optional.empty();
+        }
     }
 
     /** A prompt from the repository that a model was tuned on. */

@@ -77,6 +77,8 @@ public final class ServerProcess {
         callback.ifPresent(this::checkCallback);
         WorkerOptions options =
                 flags.worker(workerId, flags.names(given, tuned), port).withStartSecret(startSecret);
+        comparison.ifPresent(
+                both -> flags.requireBaseName(both.name(options.names().id())));
         FatalErrors.install(flags.commandLine().getErr());
         try {
             EngineOptions engine = comparison

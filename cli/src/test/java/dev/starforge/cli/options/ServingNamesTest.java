@@ -73,6 +73,16 @@ final class ServingNamesTest {
     }
 
     @Test
+    void anAdapterMayNotHaveTheNameOfTheBase() {
+        Serving serving = new Serving();
+        command(serving).parseArgs("--adapter", "nano=x");
+        serving.flags.requireBaseName("nano-base");
+        assertThatThrownBy(() -> serving.flags.requireBaseName("nano"))
+                .isInstanceOf(ParameterException.class)
+                .hasMessageContaining("--no-compare");
+    }
+
+    @Test
     void limitsOfConnectionsAreHonoured() {
         Serving serving = new Serving();
         command(serving).parseArgs("--max-connections", "70", "--max-connections-per-address", "9");

@@ -24,6 +24,7 @@ import java.security.DigestOutputStream;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.List;
@@ -59,6 +60,60 @@ public final class AdapterTable {
         return LoraConfig.automatic(architecture).stream()
                 .filter(target -> !NOT_BY_TOKEN.contains(target))
                 .toList();
+    }
+
+    /**
+     * Returns true if a table for the {@code auto} targets of an architecture can hold an adapter at the rank {@code r} of
+     * its config. Reads the config and the names of the tensors only.
+     *
+     * @throws ModelException if the adapter cannot be read
+     */
+    public static boolean canHold(Path folder, String architecture) {
+        List<String> targets = targets(architecture);
+        try (LoraSource.PeftFiles files = LoraAdapter.files(folder)) {
+            return !targets.isEmpty()
+                    && misfit(files, folder, new Capacity(1, files.defaultRank(), targets, false))
+                            .isEmpty();
+        }
+    }
+
+    /** Returns why no table of a capacity can hold an adapter, whatever its model; empty if one can. */
+    private static Optional<AdapterException> misfit(LoraSource.PeftFiles files, Path folder, Capacity capacity) {
+        if (files.dora()) {
+            return Optional.of(new AdapterException(
+                    AdapterException.Reason.VARIANT,
+                    folder,
+                    "use_dora: a table supports plain LoRA only; merge a DoRA adapter into the model"));
+        }
+        List<String> others = files.paths().stream()
+                .filter(path -> capacity.targets.stream().noneMatch(target -> LoraSource.matches(module(path), target)))
+                .toList();
+        if (!others.isEmpty()) {
+            return Optional.of(notPlannedFor(others, folder, capacity));
+        }
+        return files.paths().stream()
+                .filter(path -> files.rankOf(path) > capacity.rank)
+                .findFirst()
+                .map(path -> new AdapterException(
+                        AdapterException.Reason.RANK,
+                        folder,
+                        path + " has rank " + files.rankOf(path) + ", expected at most " + capacity.rank
+                                + ", which the table was planned for"));
+    }
+
+    private static AdapterException notPlannedFor(Collection<String> names, Path folder, Capacity capacity) {
+        return new AdapterException(
+                AdapterException.Reason.TARGETS,
+                folder,
+                "updates " + String.join(", ", names.stream().limit(4).toList())
+                        + ", expected only what the table was planned for: " + capacity.targets);
+    }
+
+    /** Returns the path of a module; an expert stack has two updates, of which one has a path of its own. */
+    private static String module(String path) {
+        return path.endsWith(LoraSource.GATE_UP)
+                ? path.substring(0, path.length() - LoraSource.GATE_UP.length())
+                : path;
     }
 
     /**
@@ -195,8 +250,12 @@ public final class AdapterTable {
                     folder,
                     "all " + capacity.adapters + " slots are in use; unload one of " + names());
         }
+        LoraSource.PeftFiles files = LoraAdapter.files(folder);
         try (Scope reading = new Scope(scope.device());
-                LoraAdapter adapter = LoraAdapter.open(folder, reading)) {
+                LoraAdapter adapter = new LoraAdapter(files, reading)) {
+            misfit(files, folder, capacity).ifPresent(misfit -> {
+                throw misfit;
+            });
             Map<String, LoraAdapter.LoraUpdate> updates = read(adapter, folder);
             Loaded loaded = new Loaded(name, index, hash(folder));
             for (Target target : targets) {
@@ -214,12 +273,6 @@ public final class AdapterTable {
 
     /** Returns all updates by path, in newly allocated memory. */
     private Map<String, LoraAdapter.LoraUpdate> read(LoraAdapter adapter, Path folder) {
-        if (adapter.dora()) {
-            throw new AdapterException(
-                    AdapterException.Reason.VARIANT,
-                    folder,
-                    "use_dora: a table supports plain LoRA only; merge a DoRA adapter into" + " the model");
-        }
         Adapter updates = adapter.updates();
         for (Target target : targets) {
             if (target.experts > 0) {
@@ -229,23 +282,10 @@ public final class AdapterTable {
             }
         }
         if (!adapter.unused().isEmpty()) {
-            throw new AdapterException(
-                    AdapterException.Reason.TARGETS,
-                    folder,
-                    "updates "
-                            + String.join(
-                                    ", ", adapter.unused().stream().limit(4).toList())
-                            + ", expected only what the table was planned for: " + capacity.targets);
+            throw notPlannedFor(adapter.unused(), folder, capacity);
         }
         Map<String, LoraAdapter.LoraUpdate> byPath = new HashMap<>();
         for (LoraAdapter.LoraUpdate update : adapter.loraUpdates()) {
-            if (update.rank() > capacity.rank) {
-                throw new AdapterException(
-                        AdapterException.Reason.RANK,
-                        folder,
-                        update.path() + " has rank " + update.rank() + ", expected at most " + capacity.rank
-                                + ", which the table was planned for");
-            }
             requireFinite(update, folder);
             byPath.put(update.path() + update.outer(), update);
         }

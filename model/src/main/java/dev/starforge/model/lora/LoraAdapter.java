@@ -102,13 +102,18 @@ public final class LoraAdapter implements AutoCloseable {
         }
     }
 
-    private LoraAdapter(LoraSource origin, Scope scope) {
+    LoraAdapter(LoraSource origin, Scope scope) {
         this.origin = origin;
         this.scope = scope;
     }
 
     /** Opens an adapter whose tensors are allocated in {@code scope}. */
     public static LoraAdapter open(Path folder, Scope scope) {
+        return new LoraAdapter(files(folder), scope);
+    }
+
+    /** Opens the files of an adapter and checks its settings. */
+    static LoraSource.PeftFiles files(Path folder) {
         JsonConfig config = JsonConfig.read(folder.resolve(CONFIG));
         if (!config.string("peft_type").equals("LORA")) {
             throw config.invalid("peft_type", "LORA");
@@ -125,7 +130,7 @@ public final class LoraAdapter implements AutoCloseable {
         if (!config.string("bias", "none").equals("none")) {
             throw config.invalid("bias", "none");
         }
-        return new LoraAdapter(new LoraSource.PeftFiles(config, SafetensorsFile.open(folder.resolve(WEIGHTS))), scope);
+        return new LoraSource.PeftFiles(config, SafetensorsFile.open(folder.resolve(WEIGHTS)));
     }
 
     /**
@@ -166,7 +171,7 @@ public final class LoraAdapter implements AutoCloseable {
                 if (!origin.hasStack(path, outer)) {
                     return List.of();
                 }
-                String wrapper = outer ? path : path + ".base_layer";
+                String wrapper = outer ? path : path + LoraSource.GATE_UP;
                 int rank = origin.rank(path + (outer ? ".down_proj" : ".gate_up_proj"));
                 float scale = origin.scale(path + (outer ? ".down_proj" : ".gate_up_proj"), rank);
                 Tensor a = a(wrapper, experts * rank, in);

@@ -12,9 +12,14 @@ import java.nio.file.Path;
 import java.util.Collections;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 
 /** The source of the updates of an adapter: PEFT's files, or a configuration and a seed. */
 sealed interface LoraSource extends AutoCloseable {
+    /** What PEFT adds to the path of an expert stack for the update of gate and up. */
+    String GATE_UP = ".base_layer";
+
     boolean has(String path);
 
     /** Returns true if a stack of experts has an update: of down if {@code outer}, else of gate and up. */
@@ -63,6 +68,27 @@ sealed interface LoraSource extends AutoCloseable {
             unused.addAll(file.tensors().keySet());
         }
 
+        /** Returns the paths of the updated modules; the whole name of a tensor that is neither A nor B. */
+        Set<String> paths() {
+            return file.tensors().keySet().stream()
+                    .map(name -> name.replaceFirst(
+                            "^" + Pattern.quote(LoraAdapter.PREFIX) + "(.*)\\.lora_[AB]\\.weight$", "$1"))
+                    .collect(Collectors.toCollection(TreeSet::new));
+        }
+
+        /** Returns the rank of the update with one of the {@link #paths}. */
+        int rankOf(String path) {
+            return rank(
+                    path.endsWith(GATE_UP)
+                            ? path.substring(0, path.length() - GATE_UP.length()) + ".gate_up_proj"
+                            : path.endsWith("." + LoraConfig.EXPERTS) ? path + ".down_proj" : path);
+        }
+
+        /** Returns the rank of a module without a pattern. */
+        int defaultRank() {
+            return config.size("r");
+        }
+
         @Override
         public boolean has(String path) {
             return file.has(LoraAdapter.PREFIX + path + LoraAdapter.A)
@@ -71,7 +97,7 @@ sealed interface LoraSource extends AutoCloseable {
 
         @Override
         public boolean hasStack(String path, boolean outer) {
-            return has(outer ? path : path + ".base_layer");
+            return has(outer ? path : path + GATE_UP);
         }
 
         @Override

@@ -22,7 +22,7 @@ public final class FillInMiddle {
     public static final int NEAR_TOKENS = 2048;
 
     /** Lines before the cursor's line that the middle begins with, if it begins at the start of a line. */
-    private static final int LINES_BEFORE = 4;
+    public static final int LINES_BEFORE = 4;
 
     private static final String ANCHOR = "☺";
 

@@ -2,11 +2,13 @@ package dev.starforge.text.fim;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 
 /**
  * Stop strings for the middle before a suffix. A model that misses the end of the middle goes on with the suffix, which
- * the editor already has. So the middle ends at a line break after the rest of the cursor's line, and before the lines
- * that follow it: as many as make an accidental match unlikely.
+ * the editor already has. So the middle ends before the rest of the cursor's line, and before the lines that follow it:
+ * as many as make an accidental match unlikely. A middle of several lines may itself end lines with a short rest such as
+ * {@code );}, so a short rest counts only with the next line.
  */
 public final class SuffixStops {
     private static final int MAX_LENGTH = 128;
@@ -14,7 +16,7 @@ public final class SuffixStops {
     private static final int ENOUGH_LETTERS = 6;
     private static final int SHORTEST_REST = 2;
 
-    /** Rests of one character that no middle ends a line with; a bracket may close one that the middle has opened. */
+    /** Rests of one character that can be told from the middle; a bracket may close one that the middle has opened. */
     private static final List<String> SEPARATORS = List.of(";", ",", ":");
 
     private SuffixStops() {}
@@ -24,13 +26,32 @@ public final class SuffixStops {
         List<String> stops = new ArrayList<>();
         int end = suffix.indexOf('\n');
         String rest = (end < 0 ? suffix : suffix.substring(0, end)).stripTrailing();
-        if (rest.strip().length() >= SHORTEST_REST || SEPARATORS.contains(rest.strip())) {
+        String after = end < 0 ? "" : suffix.substring(end + 1);
+        if (letters(rest) >= ENOUGH_LETTERS) {
             add(rest + "\n", stops);
+        } else if (rest.strip().length() >= SHORTEST_REST || SEPARATORS.contains(rest.strip())) {
+            nextLine(after).ifPresent(next -> add(rest + "\n" + next, stops));
         }
-        if (end >= 0) {
-            following(suffix.substring(end + 1), stops);
-        }
+        following(after, stops);
         return stops;
+    }
+
+    /** The next line that is not blank, with the blank lines before it. */
+    private static Optional<String> nextLine(String text) {
+        int from = 0;
+        while (from < text.length()) {
+            int end = text.indexOf('\n', from);
+            int to = end < 0 ? text.length() : end;
+            if (!text.substring(from, to).isBlank()) {
+                return Optional.of(text.substring(0, to) + "\n");
+            }
+            from = to + 1;
+        }
+        return Optional.empty();
+    }
+
+    private static long letters(CharSequence text) {
+        return text.chars().filter(Character::isLetterOrDigit).count();
     }
 
     private static void following(String text, List<String> stops) {
@@ -42,7 +63,7 @@ public final class SuffixStops {
             }
             marker.append(line).append('\n');
             lines++;
-            if (marker.chars().filter(Character::isLetterOrDigit).count() >= ENOUGH_LETTERS || lines == MAX_LINES) {
+            if (letters(marker) >= ENOUGH_LETTERS || lines == MAX_LINES) {
                 add(marker.toString(), stops);
                 return;
             }

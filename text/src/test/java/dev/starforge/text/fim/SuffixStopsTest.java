@@ -4,17 +4,33 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 final class SuffixStopsTest {
     @Test
     void theRestOfTheLineAndTheLinesAfterIt() {
-        assertThat(SuffixStops.of(");\n\n    return total;\n}\n")).containsExactly(");\n", "\n    return total;\n");
+        assertThat(SuffixStops.of(");\n\n    return total;\n}\n"))
+                .containsExactly(");\n\n    return total;\n", "\n    return total;\n");
+        assertThat(SuffixStops.of(", maximum);\n}\n")).containsExactly(", maximum);\n");
     }
 
     @Test
     void aSeparatorAfterTheCursor() {
-        assertThat(SuffixStops.of(";\n}\n")).containsExactly(";\n");
+        assertThat(SuffixStops.of(";\n}\n")).containsExactly(";\n}\n");
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "');\n    }\n', 'x -> {\n        bar();\n        baz();\n    }'",
+        "';\n    return v;\n', 'switch (x) {\n        case 1:\n            foo();\n            yield 2;\n    }'",
+        "');', 'x -> {\n    bar();\n}'",
+    })
+    void aMiddleOfSeveralLinesMayHaveLinesThatEndLikeTheCursors(String suffix, String middle) {
+        String text = (middle + suffix).translateEscapes();
+        assertThat(SuffixStops.of(suffix.translateEscapes()))
+                .allSatisfy(stop -> assertThat(text.indexOf(stop))
+                        .isGreaterThanOrEqualTo(middle.translateEscapes().length()));
     }
 
     /** A closing bracket alone is what the middle may contain too; three lines of them are not. */
@@ -25,7 +41,7 @@ final class SuffixStopsTest {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"", "\n", ")", ")\n}\n", "\n\n  }\n"})
+    @ValueSource(strings = {"", "\n", ")", ");", ");\n", ")\n}\n", "\n\n  }\n"})
     void nothingThatTheMiddleMayContain(String suffix) {
         assertThat(SuffixStops.of(suffix)).isEmpty();
     }

@@ -18,6 +18,8 @@ import java.util.List;
  * adapter compute, and not what the base does. If verification fails, the output is removed.
  */
 public final class Merge implements AutoCloseable {
+    private static final String LARGEST = "F32";
+
     private final Path base;
     private final Path adapter;
     private final Quantization onto;
@@ -26,6 +28,15 @@ public final class Merge implements AutoCloseable {
 
     /** The verification result; {@code notes} are messages for the user. */
     public record Result(MergeProof proof, List<String> notes) {}
+
+    /** Thrown if a merged model in one type fails verification, and a larger type would round its weights less. */
+    public static final class RoundingException extends TrainException {
+        private static final long serialVersionUID = 1;
+
+        RoundingException(String message) {
+            super(message);
+        }
+    }
 
     /** @param onto quantization of the base before the merge; NONE for the weights as stored */
     public Merge(Path base, Path adapter, Quantization onto, Device device) {
@@ -49,21 +60,27 @@ public final class Merge implements AutoCloseable {
     }
 
     /**
-     * Writes the merged model.
+     * Writes the merged model in a type, or in F32 if the type does not prove it: the rounding of a small type may be larger
+     * than what a barely trained adapter changes.
      *
      * @param type of the matrices: F32, BF16 or F16; empty for the types of the base, with F16 for changed matrices that a
      *     GGUF base has quantized
      * @param shardBytes maximum size of a file in a folder
      */
     public Result write(Path out, ModelFormat format, String type, long shardBytes) throws IOException {
-        return write(out, format, List.of(type), shardBytes);
+        return write(out, format, type.equals(LARGEST) ? List.of(type) : List.of(type, LARGEST), shardBytes);
     }
 
     /**
-     * Writes the merged model in the first of some types that proves it. The rounding of a small type may be larger than what
-     * a barely trained adapter changes.
+     * Writes the merged model in one type.
+     *
+     * @throws RoundingException if its rounding is larger than what the adapter changes
      */
-    public Result write(Path out, ModelFormat format, List<String> types, long shardBytes) throws IOException {
+    public Result writeAs(Path out, ModelFormat format, String type, long shardBytes) throws IOException {
+        return write(out, format, List.of(type), shardBytes);
+    }
+
+    private Result write(Path out, ModelFormat format, List<String> types, long shardBytes) throws IOException {
         try (PartialOutput partial = new PartialOutput(out, format)) {
             for (String type : types) {
                 Checkpoints.remove(partial.path());
@@ -78,10 +95,10 @@ public final class Merge implements AutoCloseable {
                     return new Result(proof, notes);
                 }
                 if (type.equals(types.getLast()) || proof.change() == 0) {
-                    throw new TrainException(out + ": " + proof.verdict()
-                            + (!type.equals("F32") && proof.change() > 0
-                                    ? "; --type F32 rounds the merged weights less"
-                                    : ""));
+                    String failure = out + ": " + proof.verdict();
+                    throw type.equals(LARGEST) || proof.change() == 0
+                            ? new TrainException(failure)
+                            : new RoundingException(failure);
                 }
             }
             throw new IllegalArgumentException("merge: no type");

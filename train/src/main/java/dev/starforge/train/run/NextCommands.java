@@ -30,7 +30,7 @@ final class NextCommands {
         commands.put("merge it", "starforge merge " + folder + " --out " + ShellQuoting.quoted(merged));
         commands.put(
                 "quantize it",
-                "starforge quantize --model " + ShellQuoting.quoted(merged) + " --to q8_0 --out "
+                "starforge quantize " + ShellQuoting.quoted(merged) + " --to q8_0 --out "
                         + ShellQuoting.quoted(run.resolveSibling(run.getFileName() + "-q8_0.gguf"))
                         + (hasAdapter && gguf ? " --allow-requantize" : ""));
         return commands;

@@ -46,6 +46,9 @@ final class TuneHistory {
         request = TuneRequest.of(settings, minutes);
         start = last.map(round -> round.isComplete() ? after(round) : unfinished(round))
                 .orElse(TuneStart.FIRST);
+        if (start == TuneStart.RESUME) {
+            requireTime(last.orElseThrow());
+        }
     }
 
     private boolean hasHead(TuneRound round) {
@@ -140,7 +143,8 @@ final class TuneHistory {
     /** Returns true if the dataset has all commits already. */
     boolean reusesDataset() {
         return switch (start) {
-            case RESUME, RESTART -> last.orElseThrow().isDone(TuneStep.DATASET);
+            case RESUME -> last.orElseThrow().isDone(TuneStep.DATASET);
+            case RESTART -> last.orElseThrow().isDone(TuneStep.DATASET) && hasHead(last.orElseThrow());
             case LONGER -> true;
             case OTHER_SETTINGS -> hasHead(last.orElseThrow());
             case FIRST, NEW_COMMITS, UP_TO_DATE -> false;
@@ -224,11 +228,20 @@ final class TuneHistory {
                 : String.format(Locale.ROOT, "%.1f", minutes);
     }
 
+    private void requireTime(TuneRound round) {
+        double spent = round.inputs().spentMinutes();
+        request.minutes().stream().filter(minutes -> minutes <= spent).forEach(minutes -> {
+            throw new TrainException("--minutes " + plain(minutes) + ": the unfinished round " + round.number()
+                    + " trains an adapter further that has had " + plain(spent)
+                    + " minutes on the same commits; pass more than " + plain(spent));
+        });
+    }
+
     private void requireBase(TuneRound.Inputs before) {
         if (!modelHash.equals(before.modelHash())) {
             throw new TrainException(setup.output() + ": tunes " + before.model() + " (SHA-256 "
                     + before.modelHash().substring(0, 12) + "), not " + setup.base() + " ("
-                    + modelHash.substring(0, 12) + "); choose another folder with --output");
+                    + modelHash.substring(0, 12) + "); choose another folder with --out");
         }
     }
 }

@@ -1,10 +1,12 @@
 package dev.starforge.train.tune;
 
+import dev.starforge.text.FileException;
 import dev.starforge.text.json.Jackson;
 import dev.starforge.train.TrainException;
 import dev.starforge.train.checkpoint.Checkpoints;
 import java.io.IOException;
 import java.nio.file.Files;
+import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
 import java.util.Optional;
 import java.util.stream.IntStream;
@@ -44,11 +46,13 @@ public final class TuneState {
             JsonNode read = Jackson.JSON.readTree(Files.readString(file));
             if (read instanceof ObjectNode root
                     && root.path("format").asString("").equals(FORMAT)
-                    && root.path("version").asInt(0) == 1) {
+                    && root.path("version").asInt(0) == 1
+                    && root.path("rounds") instanceof ArrayNode rounds
+                    && rounds.valueStream().allMatch(JsonNode::isObject)) {
                 return new TuneState(folder, root);
             }
-            throw new TrainException(file + ": expected format " + FORMAT + " version 1, got " + read.path("format")
-                    + " version " + read.path("version"));
+            throw new TrainException(file + ": expected format " + FORMAT + " version 1 with a list of rounds, got "
+                    + read.path("format") + " version " + read.path("version"));
         } catch (IOException | JacksonException failure) {
             throw new TrainException(file + ": cannot be read: " + failure, failure);
         }
@@ -70,17 +74,31 @@ public final class TuneState {
      * What a model file was made of.
      *
      * @param base name of the base model
-     * @param adapter folder of the adapter's checkpoint
+     * @param run folder of the run that trained the adapter; it may have been removed
      * @param evaluation metrics and completions of the round, with the prompts from the repository; empty if nothing is
      *     held out
      */
-    public record Origin(String base, Path adapter, JsonNode evaluation) {}
+    public record Origin(String base, Path run, JsonNode evaluation) {}
 
-    /** Returns the origin of the model file of a folder's last complete round; empty for any other file. */
+    /**
+     * Returns the origin of the model file of a folder's last complete round; empty for any other file. The model file does
+     * not need its origin, so it is also empty if the state cannot be read.
+     */
     public static Optional<Origin> originOf(Path model) {
         Path parent = model.toAbsolutePath().normalize().getParent();
         Path folder = parent == null ? null : parent.getParent();
-        if (folder == null || modelOf(folder).filter(own -> isSame(own, model)).isEmpty()) {
+        if (folder == null) {
+            return Optional.empty();
+        }
+        try {
+            return originIn(folder, model);
+        } catch (TrainException | InvalidPathException unreadable) {
+            return Optional.empty();
+        }
+    }
+
+    private static Optional<Origin> originIn(Path folder, Path model) {
+        if (modelOf(folder).filter(own -> isSame(own, model)).isEmpty()) {
             return Optional.empty();
         }
         TuneState state = open(folder);
@@ -90,7 +108,7 @@ public final class TuneState {
                 .findFirst()
                 .map(round -> new Origin(
                         round.inputs().model(),
-                        Checkpoints.resolve(folder.resolve("runs").resolve(String.valueOf(round.number()))),
+                        folder.resolve("runs").resolve(String.valueOf(round.number())),
                         evaluation(round)));
     }
 
@@ -98,7 +116,7 @@ public final class TuneState {
     private static JsonNode evaluation(TuneRound round) {
         try {
             return TuneSteps.evaluation(round).orElseGet(Jackson::object);
-        } catch (TrainException changed) {
+        } catch (TrainException | FileException changed) {
             return Jackson.object();
         }
     }

@@ -374,7 +374,7 @@ final class TuneSteps {
                 adapter,
                 LoraAdapter.trainedOn(adapter),
                 setup.place().device())) {
-            Merge.Result result = merge.write(merged, ModelFormat.GGUF, List.of("F16", "F32"), SHARD);
+            Merge.Result result = merge.write(merged, ModelFormat.GGUF, "F16", SHARD);
             facts.put("summary", result.proof().verdict());
         }
         return merged;

@@ -2,6 +2,7 @@ package dev.starforge.data.dataset.sample;
 
 import dev.starforge.data.dataset.config.DatasetConfig;
 import dev.starforge.data.dataset.parse.Outline;
+import dev.starforge.text.fim.FillInMiddle;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.SplittableRandom;
@@ -9,9 +10,6 @@ import java.util.SplittableRandom;
 /** Chooses the span of a file that becomes the middle of a fill-in-the-middle sample. */
 final class FimSpans {
     private static final int MAX_LINES = 8;
-
-    /** As in prompts with token healing. */
-    private static final int LINES_BEFORE = 4;
 
     private FimSpans() {}
 
@@ -59,7 +57,7 @@ final class FimSpans {
         int from = at;
         if (random.nextBoolean()) {
             from = lineBegin(code, at);
-            for (int lines = random.nextInt(LINES_BEFORE + 1); lines > 0 && from > 0; lines--) {
+            for (int lines = random.nextInt(FillInMiddle.LINES_BEFORE + 1); lines > 0 && from > 0; lines--) {
                 from = lineBegin(code, from - 1);
             }
         }
