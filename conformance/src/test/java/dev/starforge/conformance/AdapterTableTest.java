@@ -416,7 +416,7 @@ final class AdapterTableTest {
                     served,
                     Reason.RANK,
                     drawn(served, 32, 9, false, ATTENTION),
-                    "q_proj has rank 9, expected at most 8");
+                    "k_proj has rank 9, expected at most 8");
             refused(served, Reason.TARGETS, served.trained(), "down_proj", ATTENTION.toString());
             refused(served, Reason.VARIANT, drawn(served, 33, 2, true, ATTENTION), "use_dora", "DoRA");
             Path infinite = drawn(served, 36, 2, Float.POSITIVE_INFINITY, false, ATTENTION);

@@ -172,6 +172,18 @@ final class InfillTest {
     }
 
     @Test
+    void theRestOfTheLineEndsTheFirstLineOnly() throws Exception {
+        String body = "{'input_prefix':'list.forEach(','input_suffix':');\\n','n_predict':50,'token_healing':false}";
+        fixture.engine.reply("bar);\n}\n");
+        assertThat(fixture.post("/infill", body).json().get("content").stringValue())
+                .isEqualTo("bar");
+        String middle = "x -> {\n    bar();\n    baz();\n}";
+        fixture.engine.reply(middle);
+        assertThat(fixture.post("/infill", body).json().get("content").stringValue())
+                .isEqualTo(middle);
+    }
+
+    @Test
     void endsWhenItGoesInCircles() throws Exception {
         fixture.engine.reply("x = 1\n" + "total += value\n".repeat(20));
         String body = "{'input_prefix':'','input_suffix':'','n_predict':500%s}";

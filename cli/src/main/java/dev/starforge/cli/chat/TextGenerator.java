@@ -105,7 +105,7 @@ public final class TextGenerator implements AutoCloseable {
         if (prompt.length == 0) {
             throw new ModelException(tuned.model(), "the prompt is empty, and the tokenizer adds no start token");
         }
-        List<String> stops = cursor < 0 ? List.of() : SuffixStops.of(text.substring(cursor + CURSOR.length()));
+        SuffixStops stops = cursor < 0 ? SuffixStops.NONE : SuffixStops.of(text.substring(cursor + CURSOR.length()));
         Continuation written = new Continuation(tokenizer, healed, stops);
         GeneratedText answer = new GeneratedText(GeneratedText.Display.TEXT, out, stopIds, written);
         Sampler sampler = new Sampler(sampling, model.info().vocabSize(), prompt);

@@ -2,8 +2,10 @@ package dev.starforge.model.generate;
 
 import dev.starforge.model.generate.GenerationException.Violation;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
+import java.util.stream.Stream;
 
 /**
  * Matches stop strings in streamed text, independent of token boundaries. Text is held back while it may be the beginning of
@@ -22,11 +24,21 @@ public final class StopStrings {
     private final int[][] fallbacks;
     private final int[] states;
     private final StringBuilder held = new StringBuilder();
+    private final int anywhere;
+    private int active;
     private Optional<String> matched = Optional.empty();
 
     public StopStrings(List<String> strings) {
+        this(strings, List.of());
+    }
+
+    /** @param firstLine further stop strings, which end the text only up to its first line break */
+    public StopStrings(List<String> strings, List<String> firstLine) {
         check(strings);
-        this.strings = strings.toArray(String[]::new);
+        check(firstLine);
+        this.strings = Stream.concat(strings.stream(), firstLine.stream()).toArray(String[]::new);
+        anywhere = strings.size();
+        active = this.strings.length;
         states = new int[this.strings.length];
         fallbacks = new int[this.strings.length][];
         for (int i = 0; i < states.length; i++) {
@@ -87,6 +99,10 @@ public final class StopStrings {
                 held.setLength(held.length() - complete.get().length());
                 return take(held.length());
             }
+            if (c == '\n') {
+                active = anywhere;
+                Arrays.fill(states, anywhere, states.length, 0);
+            }
         }
         int most = 0;
         for (int state : states) {
@@ -107,7 +123,7 @@ public final class StopStrings {
 
     private Optional<String> advance(char c) {
         int longest = -1;
-        for (int i = 0; i < strings.length; i++) {
+        for (int i = 0; i < active; i++) {
             String string = strings[i];
             int state = states[i];
             while (state > 0 && string.charAt(state) != c) {

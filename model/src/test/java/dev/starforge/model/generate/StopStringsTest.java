@@ -45,6 +45,19 @@ final class StopStringsTest {
         }
     }
 
+    @Test
+    void someStringsEndTheFirstLineOnly() {
+        for (String text : List.of("a;\nb;\n", "a\nb;\n;\n")) {
+            StopStrings stops = new StopStrings(List.of("x"), List.of(";\n"));
+            StringBuilder shown = new StringBuilder();
+            for (int i = 0; i < text.length() && stops.matched().isEmpty(); i++) {
+                shown.append(stops.push(text.substring(i, i + 1)));
+            }
+            assertThat(shown.append(stops.finish()).toString()).isEqualTo(text.startsWith("a;") ? "a" : text);
+        }
+        assertThat(new StopStrings(List.of(), List.of(";\n")).push("a\n;")).isEqualTo("a\n;");
+    }
+
     private static Outcome pushed(String text, int mask, List<String> strings) {
         StopStrings stops = new StopStrings(strings);
         StringBuilder shown = new StringBuilder();

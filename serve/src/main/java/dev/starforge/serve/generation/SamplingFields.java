@@ -5,6 +5,7 @@ import dev.starforge.model.generate.SamplingParams;
 import dev.starforge.model.generate.StopStrings;
 import dev.starforge.serve.api.FieldViolation;
 import dev.starforge.serve.api.RequestFields;
+import dev.starforge.serve.engine.StopConditions;
 import dev.starforge.text.fim.SuffixStops;
 import java.util.List;
 import java.util.function.LongSupplier;
@@ -73,10 +74,12 @@ public final class SamplingFields {
     }
 
     /** Adds the strings that end the middle where it begins to repeat the suffix, as far as there is room for more. */
-    public static List<String> withSuffix(List<String> stops, String suffix) {
-        return Stream.concat(stops.stream(), SuffixStops.of(suffix).stream())
-                .limit(StopStrings.MAX_STRINGS)
-                .toList();
+    public static StopConditions withSuffix(StopConditions stop, String suffix) {
+        SuffixStops stops = SuffixStops.of(suffix);
+        return stop.withStrings(Stream.concat(stop.strings().stream(), stops.strings().stream())
+                        .limit(StopStrings.MAX_STRINGS)
+                        .toList())
+                .withFirstLineStrings(stops.firstLine());
     }
 
     private SamplingFields set(Supplier<SamplingParams> params) {

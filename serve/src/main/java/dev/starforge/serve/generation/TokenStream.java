@@ -47,7 +47,7 @@ final class TokenStream implements TokenSink {
         this.detokenizer = detokenizer;
         this.events = events;
         this.metrics = metrics;
-        stops = new StopStrings(request.stop().strings());
+        stops = new StopStrings(request.stop().strings(), request.stop().firstLineStrings());
         limit = request.stop().outputLimit().get();
     }
 

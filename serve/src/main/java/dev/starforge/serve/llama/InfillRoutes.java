@@ -97,12 +97,11 @@ public final class InfillRoutes {
                 card.context() - reserved,
                 healing);
         int maxTokens = predict < 0 ? card.context() - window.prompt().ids().length : predict;
-        StopConditions stop = new StopConditions(
-                maxTokens,
-                gap.ends(),
-                false,
-                stopRepetition ? SamplingFields.withSuffix(stops, suffix) : stops,
-                () -> new InfillLimit(indent, time, stopRepetition ? new RepetitionLimit() : OutputLimit.NONE));
+        StopConditions given = new StopConditions(maxTokens, gap.ends(), false)
+                .withStrings(stops)
+                .withOutputLimit(
+                        () -> new InfillLimit(indent, time, stopRepetition ? new RepetitionLimit() : OutputLimit.NONE));
+        StopConditions stop = stopRepetition ? SamplingFields.withSuffix(given, suffix) : given;
         List<GenerationRequest> requests = new ArrayList<>();
         for (int i = 0; i < choices; i++) {
             requests.add(new GenerationRequest(

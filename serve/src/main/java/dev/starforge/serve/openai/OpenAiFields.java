@@ -28,7 +28,8 @@ final class OpenAiFields {
     private final String model;
     private final int choices;
     private final boolean ignoreEos;
-    private List<String> stops;
+    private final List<String> stops;
+    private String repeated = "";
     private Supplier<OutputLimit> limit = () -> OutputLimit.NONE;
 
     OpenAiFields(RequestFields fields, InferenceEngine engine, LongSupplier seeds) {
@@ -56,7 +57,7 @@ final class OpenAiFields {
      */
     void stopRepetition(boolean defaultValue, String suffix) {
         if (fields.flag("stop_repetition", defaultValue)) {
-            stops = SamplingFields.withSuffix(stops, suffix);
+            repeated = suffix;
             limit = RepetitionLimit::new;
         }
     }
@@ -103,7 +104,11 @@ final class OpenAiFields {
     List<GenerationRequest> requests(
             List<HealedPrompt> prompts, int maxTokens, Set<Integer> stopTokens, int logprobs, String tenant) {
         String adapter = adapter();
-        StopConditions stop = new StopConditions(maxTokens, stopTokens, ignoreEos, stops, limit);
+        StopConditions stop = SamplingFields.withSuffix(
+                new StopConditions(maxTokens, stopTokens, ignoreEos)
+                        .withStrings(stops)
+                        .withOutputLimit(limit),
+                repeated);
         List<GenerationRequest> requests = new ArrayList<>();
         for (HealedPrompt prompt : prompts) {
             for (int i = 0; i < choices; i++) {

@@ -8,9 +8,14 @@ import java.util.Optional;
  * Stop strings for the middle before a suffix. A model that misses the end of the middle goes on with the suffix, which
  * the editor already has. So the middle ends before the rest of the cursor's line, and before the lines that follow it:
  * as many as make an accidental match unlikely. A middle of several lines may itself end lines with a short rest such as
- * {@code );}, so a short rest counts only with the next line.
+ * {@code );}, so after its first line a short rest counts only with the next line.
+ *
+ * @param strings stop strings, at most two of at most 128 characters; none if the suffix is too short to tell
+ * @param firstLine the stop string that ends only the first line of the middle, if there is one
  */
-public final class SuffixStops {
+public record SuffixStops(List<String> strings, List<String> firstLine) {
+    public static final SuffixStops NONE = new SuffixStops(List.of(), List.of());
+
     private static final int MAX_LENGTH = 128;
     private static final int MAX_LINES = 3;
     private static final int ENOUGH_LETTERS = 6;
@@ -19,21 +24,25 @@ public final class SuffixStops {
     /** Rests of one character that can be told from the middle; a bracket may close one that the middle has opened. */
     private static final List<String> SEPARATORS = List.of(";", ",", ":");
 
-    private SuffixStops() {}
+    public SuffixStops {
+        strings = List.copyOf(strings);
+        firstLine = List.copyOf(firstLine);
+    }
 
-    /** Returns the strings, at most two of at most 128 characters; none if the suffix is too short to tell. */
-    public static List<String> of(String suffix) {
+    public static SuffixStops of(String suffix) {
         List<String> stops = new ArrayList<>();
+        List<String> firstLine = new ArrayList<>();
         int end = suffix.indexOf('\n');
         String rest = (end < 0 ? suffix : suffix.substring(0, end)).stripTrailing();
         String after = end < 0 ? "" : suffix.substring(end + 1);
         if (letters(rest) >= ENOUGH_LETTERS) {
             add(rest + "\n", stops);
         } else if (rest.strip().length() >= SHORTEST_REST || SEPARATORS.contains(rest.strip())) {
+            add(rest + "\n", firstLine);
             nextLine(after).ifPresent(next -> add(rest + "\n" + next, stops));
         }
         following(after, stops);
-        return stops;
+        return new SuffixStops(stops, firstLine);
     }
 
     /** The next line that is not blank, with the blank lines before it. */

@@ -196,7 +196,7 @@ record CompletionEval(double[] exact, double[] similarity, double[] identifiers)
                         .prompt()
                 : tokenizer.heal(tokenizer.encodeLast(gap.prefix(), room));
         boolean line = task.lines == 1;
-        List<String> stops = SuffixStops.of(gap.suffix());
+        SuffixStops stops = SuffixStops.of(gap.suffix());
         String text = setup.greedy(model, prompt, maxTokens, stops, piece -> !line || piece.indexOf('\n') < 0)
                 .text();
         int end = line ? text.indexOf('\n') : -1;

@@ -11,6 +11,7 @@ import dev.starforge.tensor.Precision;
 import dev.starforge.tensor.Scope;
 import dev.starforge.tensor.device.Device;
 import dev.starforge.tensor.device.Fallback;
+import dev.starforge.text.fim.SuffixStops;
 import dev.starforge.text.json.Jackson;
 import dev.starforge.text.tokenizer.HealedPrompt;
 import dev.starforge.text.tokenizer.Tokenizer;
@@ -69,10 +70,10 @@ public final class Evaluation {
             LongSupplier nanoTime,
             Consumer<String> progress) {
         /**
-         * Completes a prompt greedily until a special token, a stop string or a loop, until {@code more} returns false, or
+         * Completes a prompt greedily until a special token, a repetition of the suffix or a loop, until {@code more} returns false, or
          * up to {@code maxTokens} tokens.
          */
-        Written greedy(Model model, HealedPrompt prompt, int maxTokens, List<String> stops, Predicate<String> more) {
+        Written greedy(Model model, HealedPrompt prompt, int maxTokens, SuffixStops stops, Predicate<String> more) {
             Continuation text = new Continuation(tokenizer, prompt, stops);
             int[] count = {0};
             Sampler greedy = new Sampler(SamplingParams.GREEDY, model.info().vocabSize());
@@ -243,7 +244,7 @@ public final class Evaluation {
                     Math.min(setup.config().get(Keys.CONTEXT), model.info().contextLength());
             int most = Math.min(setup.config().get(Keys.PROMPT_TOKENS), context / 2);
             int[] ids = tokenizer.encodeLast(prompt.text(), context - most - 1);
-            Written written = setup.greedy(model, tokenizer.heal(ids), most, List.of(), _ -> true);
+            Written written = setup.greedy(model, tokenizer.heal(ids), most, SuffixStops.NONE, _ -> true);
             all.add(new Continued(
                     written.text(), BehaviouralEval.parses(prompt, written.text(), written.cut(), setup.tools())));
         }

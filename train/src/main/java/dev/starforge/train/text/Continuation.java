@@ -2,6 +2,7 @@ package dev.starforge.train.text;
 
 import dev.starforge.model.generate.LoopDetector;
 import dev.starforge.model.generate.StopStrings;
+import dev.starforge.text.fim.SuffixStops;
 import dev.starforge.text.tokenizer.CompletionDecodeStream;
 import dev.starforge.text.tokenizer.HealedPrompt;
 import dev.starforge.text.tokenizer.Tokenizer;
@@ -20,7 +21,16 @@ public final class Continuation {
     }
 
     public Continuation(Tokenizer tokenizer, HealedPrompt prompt, List<String> stops) {
-        this.stops = new StopStrings(stops);
+        this(tokenizer, prompt, new StopStrings(stops));
+    }
+
+    /** Ends before text that repeats a suffix. */
+    public Continuation(Tokenizer tokenizer, HealedPrompt prompt, SuffixStops stops) {
+        this(tokenizer, prompt, new StopStrings(stops.strings(), stops.firstLine()));
+    }
+
+    private Continuation(Tokenizer tokenizer, HealedPrompt prompt, StopStrings stops) {
+        this.stops = stops;
         stream = new CompletionDecodeStream(tokenizer, prompt);
     }
 
