@@ -64,6 +64,7 @@ final class FakeWorld implements ProcessLauncher, WorkerClient {
         boolean answers = true;
         boolean computes = true;
         boolean overloaded;
+        boolean queueFull;
         boolean breaks;
         boolean fillsTheHeap;
         long running;
@@ -282,6 +283,9 @@ final class FakeWorld implements ProcessLauncher, WorkerClient {
         canaries++;
         if (!at(worker).computes) {
             throw new IOException("/health/deep: expected success, got 503");
+        if (at(worker).queueFull) {
+            throw new WorkerOverloadedException("/health/deep: status 429");
+        }
         }
     }
 
