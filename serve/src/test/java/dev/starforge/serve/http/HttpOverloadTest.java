@@ -55,6 +55,32 @@ final class HttpOverloadTest {
         }
     }
 
+    /** All connections serve requests: one that is only connected yet may become a health check, and is not closed for others. */
+    @Test
+    void newConnectionsDoNotEvictThoseForEssentialRequests() throws Exception {
+        try (EchoServer echo = new EchoServer(PATIENT.withConnections(4))) {
+            List<RawClient> serving = halfOpen(echo, 4, "GET /wait HTTP/1.1\r\nHost: x\r\n\r\n");
+            while (echo.permits.get() < 4) {
+                Thread.onSpinWait();
+            }
+            try (RawClient health = echo.client().send("GET /health HTTP/1.1\r\n")) {
+                List<RawClient> others = halfOpen(echo, 15, "");
+                while (echo.server.connections() < 20) {
+                    Thread.onSpinWait();
+                }
+                assertThat(health.send("Host: x\r\n\r\n").reply().status()).isEqualTo(200);
+                others.addAll(halfOpen(echo, 17, ""));
+                assertThat(others.getFirst().isClosed())
+                        .as("the oldest gives way")
+                        .isTrue();
+                assertThat(echo.server.connections()).isLessThanOrEqualTo(20);
+                close(others);
+            }
+            close(serving);
+            echo.assertIdle();
+        }
+    }
+
     @Test
     void bodiesOfAllConnectionsShareABudget() throws Exception {
         try (EchoServer echo = new EchoServer(PATIENT.withBuffers(1 << 20))) {
