@@ -183,15 +183,17 @@ public final class HttpServer implements AutoCloseable {
                 .filter(each -> each.since() - slow < 0 && each.reserved() > 0)
                 .sorted(Comparator.comparingLong(Arriving::since))
                 .toList();
-        long missing = bytes;
+        long missing = bytes - (buffers.total() - buffers.used());
+        boolean evicted = false;
         for (Arriving victim : victims) {
             if (missing > 0 && victim.connection().evict()) {
                 connections.remove(victim.connection());
                 missing -= victim.reserved();
+                evicted = true;
             }
         }
         try {
-            return missing <= 0 && buffers.reserve(bytes, SLOW_BODY);
+            return (missing <= 0 || evicted) && buffers.reserve(bytes, SLOW_BODY);
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
             return false;

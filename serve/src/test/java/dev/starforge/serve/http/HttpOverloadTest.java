@@ -137,6 +137,42 @@ final class HttpOverloadTest {
         }
     }
 
+    /** What is free counts: together with it, one slow body is enough. */
+    @Test
+    void aSlowBodyGivesWayToALargerOne() throws Exception {
+        try (EchoServer echo = new EchoServer(PATIENT.withBuffers(1 << 20))) {
+            String head = "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n";
+            try (RawClient _ = echo.client().send(head.formatted("/wait", 300_000) + "b".repeat(300_000));
+                    RawClient slow = echo.client().send(head.formatted("/x", 4_000_000) + "b".repeat(200_000))) {
+                EchoServer.await(echo.waiting);
+                Thread.sleep(1500);
+                try (RawClient client = echo.client()) {
+                    assertThat(client.send(head.formatted("/x", 400_000) + "b".repeat(400_000))
+                                    .reply()
+                                    .status())
+                            .isEqualTo(200);
+                }
+                assertThat(slow.isClosed()).isTrue();
+            }
+            echo.assertIdle();
+            assertThat(echo.server.bufferedBytes()).isZero();
+        }
+    }
+
+    /** The buffer of a chunked body is larger than the body, and is made smaller without more memory. */
+    @Test
+    void aChunkedBodyNeedsNoMoreThanItsBuffer() throws Exception {
+        String chunk = Integer.toHexString(1_000_000) + "\r\n" + "b".repeat(1_000_000) + "\r\n0\r\n\r\n";
+        try (EchoServer echo = new EchoServer(PATIENT.withBuffers(1_800_000))) {
+            try (RawClient client = echo.client()) {
+                client.send("POST /x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk);
+                assertThat(client.reply().status()).isEqualTo(200);
+            }
+            echo.assertIdle();
+            assertThat(echo.server.bufferedBytes()).isZero();
+        }
+    }
+
     /** A declared length costs nothing before its bytes arrive. */
     @Test
     void declaredLengthsTakeNoMemory() throws Exception {
