@@ -116,6 +116,7 @@ public final class LifecycleRoutes {
     private static void describe(InferenceEngine engine, ObjectNode body) {
         ModelCard card = engine.card();
         body.put("model", card.id());
+        card.names().forEach(body.putArray("models")::add);
         body.put("architecture", card.architecture());
         body.put("quantization", card.quantization());
         body.put("vocabulary", card.vocabulary());

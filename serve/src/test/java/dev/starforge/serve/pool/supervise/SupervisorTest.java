@@ -785,4 +785,25 @@ final class SupervisorTest {
         assertThat(state(pool, ids.get("b"))).as("scaled to zero").isEqualTo(WorkerState.STOPPED);
         assertThat(pool.allocated("cpu")).isZero();
     }
+
+    /** Requests can name a model by its alias or by the name of its base, as at the worker itself. */
+    @Test
+    void aWorkerServesAllNamesThatItReports() throws Exception {
+        world.ready(pool);
+        world.last().names = List.of("coder", "coder-base", "coder.gguf");
+        world.pass(pool, Duration.ofSeconds(11));
+        pool.register(WorkerEndpoint.registered(world.last().uri, ""));
+        world.pass(pool, Duration.ofSeconds(1));
+        for (String name : List.of("coder", "coder-base", "coder.gguf")) {
+            List<String> candidates = new ArrayList<>();
+            pool.acquire(name, Set.of(), ready -> {
+                        ready.forEach(candidate -> candidates.add(candidate.id()));
+                        return ready.getFirst();
+                    })
+                    .orElseThrow()
+                    .close();
+            assertThat(candidates).as(name).hasSize(2);
+        }
+        assertThat(pool.models()).containsExactly("coder", "coder-base", "coder.gguf");
+    }
 }
