@@ -93,7 +93,13 @@ public final class Worker implements AutoCloseable {
 
     private List<ApiRoute> routes(Clock clock, RandomGenerator random, Supplier<Duration> uptime) {
         List<ApiRoute> all = new ArrayList<>();
-        all.addAll(new LifecycleRoutes(options.workerId(), options.keys().secret(), inference, uptime, this::startDrain)
+        all.addAll(new LifecycleRoutes(
+                        options.workerId(),
+                        options.keys().secret(),
+                        () -> server.port(),
+                        inference,
+                        uptime,
+                        this::startDrain)
                 .routes());
         all.addAll(new ExecuteRoutes(inference, log, clock, random::nextLong).routes());
         all.addAll(new CompletionRoutes(

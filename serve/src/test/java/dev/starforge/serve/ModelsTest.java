@@ -79,6 +79,7 @@ final class ModelsTest {
         try (Fixture fixture = new Fixture(engine, options -> options)) {
             Files.createFile(folder.resolve("adapter_config.json"));
             engine.loadAdapter("fd-tuned", folder);
+            assertThat(fixture.get("/health").json().get("models").toString()).isEqualTo("[\"fd-tuned\",\"nano\"]");
             JsonNode models = fixture.get("/v1/models").json();
             assertThat(models.at("/data")
                             .valueStream()

@@ -461,4 +461,24 @@ final class OpenAiTest {
         assertThat(fixture.engine.requests.getFirst().maxTokens()).isZero();
         assertThat(fixture.engine.computed()).isZero();
     }
+
+    /** Special tokens of messages are marked with a noncharacter that the messages do not contain; these contain all of them. */
+    @Test
+    void textWithAllNoncharactersIsInvalid() throws Exception {
+        StringBuilder all = new StringBuilder();
+        for (char c = '\uFDD0'; c <= '\uFDEF'; c++) {
+            all.append(c);
+        }
+        try (Fixture fixture = new Fixture()) {
+            for (String request : List.of(
+                    "/v1/chat/completions {'messages':[{'role':'user','content':'" + all + "'}]}",
+                    "/v1/completions {'parse_special':false,'prompt':'" + all + "'}",
+                    "/tokenize {'parse_special':false,'content':'" + all + "'}")) {
+                String[] words = request.split(" ", 2);
+                Fixture.Reply reply = fixture.post(words[0], words[1]);
+                assertThat(reply.status()).as(words[0]).isEqualTo(400);
+                assertThat(reply.response().body()).contains("U+FDD0");
+            }
+        }
+    }
 }

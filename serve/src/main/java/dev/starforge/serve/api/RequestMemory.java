@@ -10,10 +10,13 @@ final class RequestMemory implements AutoCloseable {
     private static final Duration PATIENCE = Duration.ofSeconds(10);
 
     private final ByteBudget budget;
+    private final Runnable onRejected;
     private long reserved;
 
-    RequestMemory(ByteBudget budget) {
+    /** @param onRejected is called when other requests take all of the budget */
+    RequestMemory(ByteBudget budget, Runnable onRejected) {
         this.budget = budget;
+        this.onRejected = onRejected;
     }
 
     /** Releases what is reserved and reserves {@code bytes}; waits for other requests. */
@@ -27,6 +30,7 @@ final class RequestMemory implements AutoCloseable {
                             + " for requests; start it with a larger heap (STARFORGE_JAVA_OPTS=-Xmx...)");
         }
         if (!budget.reserve(bytes, PATIENCE)) {
+            onRejected.run();
             throw new HttpException(
                     429,
                     "too_many_requests",

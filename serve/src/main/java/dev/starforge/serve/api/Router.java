@@ -63,7 +63,7 @@ public final class Router implements Handler {
 
         void invalid();
 
-        /** The request limit was reached. */
+        /** The limit of requests or of their memory was reached. */
         void rejected();
     }
 
@@ -116,7 +116,7 @@ public final class Router implements Handler {
         RequestHead head = exchange.head();
         ApiRoute route = route(head);
         long begin = System.nanoTime();
-        try (RequestMemory reserved = new RequestMemory(memory)) {
+        try (RequestMemory reserved = new RequestMemory(memory, rejections::rejected)) {
             Call call = new Call(exchange, route.rest(head.path()), access.tenant(head), correlation(head), reserved);
             exchange.header(Call.CORRELATION, call.correlation());
             try {

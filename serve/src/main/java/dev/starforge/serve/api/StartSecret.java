@@ -52,9 +52,18 @@ public final class StartSecret {
         return code("request");
     }
 
-    /** Proves the knowledge of the secret. The other side chooses {@code nonce}, so that an earlier proof cannot be repeated. */
-    public String proof(String nonce) {
-        return code("identity " + nonce);
+    /**
+     * Proves the knowledge of the secret. The other side chooses {@code nonce}, so that an earlier proof cannot be repeated.
+     *
+     * @param port on which the worker listens; a program on another port cannot pass on the worker's proof as its own
+     */
+    public String proof(String nonce, int port) {
+        return code("identity " + port + " " + nonce);
+    }
+
+    /** A name for {@code tenant} that only those who know the secret can derive. */
+    public String tenantName(String tenant) {
+        return code("tenant " + tenant);
     }
 
     /** Compares in constant time. */

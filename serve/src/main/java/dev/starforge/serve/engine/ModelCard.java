@@ -5,6 +5,7 @@ import dev.starforge.text.tokenizer.Tokenizer;
 import java.time.Instant;
 import java.util.List;
 import java.util.Optional;
+import java.util.stream.Stream;
 
 /**
  * The metadata of a model, with its tokenizer and chat template.
@@ -68,9 +69,16 @@ public record ModelCard(
                 Optional.empty());
     }
 
+    /** The names of the model and of its base, {@code id} first. */
+    public List<String> names() {
+        return Stream.concat(Stream.of(id, untuned()), aliases.stream())
+                .distinct()
+                .toList();
+    }
+
     /** Returns true for the names of the model and of its base. */
     public boolean isNamed(String name) {
-        return name.equals(id) || name.equals(untuned()) || aliases.contains(name);
+        return names().contains(name);
     }
 
     /** The adapter of requests that name no model; empty for none. */

@@ -1,6 +1,8 @@
 package dev.starforge.serve.generation;
 
+import dev.starforge.serve.api.InvalidRequestException;
 import dev.starforge.serve.api.RequestFields;
+import dev.starforge.text.tokenizer.SpecialTokenMarks.NoUnusedMarkException;
 import dev.starforge.text.tokenizer.Tokenizer;
 import java.util.List;
 import java.util.Optional;
@@ -10,6 +12,9 @@ import tools.jackson.databind.JsonNode;
 
 /** Reads prompts: a string, a list of strings, a list of token ids, or a list of such lists. */
 public final class PromptFields {
+    /** Constraint on text whose special tokens cannot be marked, see {@link NoUnusedMarkException}. */
+    public static final String UNMARKABLE = "text without at least one of the noncharacters from U+FDD0 to U+FDEF";
+
     private PromptFields() {}
 
     /**
@@ -19,7 +24,7 @@ public final class PromptFields {
      * @param max maximum number of prompts
      */
     public static List<int[]> read(RequestFields fields, String name, Tokenizer tokenizer, int vocabulary, int max) {
-        Function<String, int[]> encode = encoder(fields, tokenizer);
+        Function<String, int[]> encode = encoder(fields, name, tokenizer);
         JsonNode value = fields.node(name);
         Stream<JsonNode> items = value.isArray() && !isIds(value) ? value.valueStream() : Stream.of(value);
         List<Optional<int[]>> prompts =
@@ -37,11 +42,24 @@ public final class PromptFields {
         return prompts.stream().flatMap(Optional::stream).toList();
     }
 
-    /** Reads the fields that say how text is encoded. */
-    public static Function<String, int[]> encoder(RequestFields fields, Tokenizer tokenizer) {
+    /**
+     * Reads the fields that say how text is encoded.
+     *
+     * @param name the field with the text, for errors
+     */
+    public static Function<String, int[]> encoder(RequestFields fields, String name, Tokenizer tokenizer) {
         boolean add = fields.flag("add_special", fields.flag("add_special_tokens", true));
         boolean parse = fields.flag("parse_special", true);
-        return text -> parse ? tokenizer.encode(text, add) : tokenizer.encodeAsText(text, add);
+        return text -> parse ? tokenizer.encode(text, add) : encodeAsText(name, tokenizer, text, add);
+    }
+
+    /** As {@link Tokenizer#encodeAsText}, for the text of a field. */
+    public static int[] encodeAsText(String name, Tokenizer tokenizer, String text, boolean addSpecial) {
+        try {
+            return tokenizer.encodeAsText(text, addSpecial);
+        } catch (NoUnusedMarkException e) {
+            throw InvalidRequestException.of(name, UNMARKABLE);
+        }
     }
 
     private static boolean isIds(JsonNode value) {

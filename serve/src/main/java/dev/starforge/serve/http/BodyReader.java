@@ -87,6 +87,12 @@ final class BodyReader implements AutoCloseable {
         if (size == bytes.length) {
             return;
         }
+        if (size < bytes.length) {
+            bytes = Arrays.copyOf(bytes, size);
+            budget.release(reserved - size);
+            reserved = size;
+            return;
+        }
         if (!budget.tryReserve(size) && !reserveByEviction.test(size)) {
             throw new HttpException(
                     503,

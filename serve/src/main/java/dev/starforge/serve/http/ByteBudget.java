@@ -33,8 +33,14 @@ public final class ByteBudget {
         return true;
     }
 
-    /** Waits, in order of arrival, until {@code bytes} are free. Returns false if that takes longer than {@code patience}. */
+    /**
+     * Waits, in order of arrival, until {@code bytes} are free. Returns false if that takes longer than {@code patience}. Reserving 0 bytes
+     * never waits.
+     */
     public synchronized boolean reserve(long bytes, Duration patience) throws InterruptedException {
+        if (bytes == 0) {
+            return true;
+        }
         long deadline = System.nanoTime() + patience.toNanos();
         Object self = new Object();
         waiting.add(self);

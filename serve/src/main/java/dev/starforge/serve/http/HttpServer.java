@@ -131,7 +131,8 @@ public final class HttpServer implements AutoCloseable {
 
     /**
      * Makes room for a connection; returns why there is none. If all connections are in use, one that serves no request is closed: of the
-     * address that has most of them, the oldest. If all of them serve requests, some more are accepted for essential requests.
+     * address that has most of them, the oldest. If all of them serve requests, some more are accepted for essential requests; if all of
+     * these are in use, too, one of them that serves no request is closed. Other connections never take their place.
      */
     private Optional<HttpException> refusal(Connection connection) {
         InetAddress address = connection.address();
@@ -146,15 +147,26 @@ public final class HttpServer implements AutoCloseable {
                         "all " + limits.perAddress() + " connections that one address may have are in use"));
             }
         }
-        boolean full = connections.size() >= limits.connections();
-        while (full && evictOne(connections)) {
-            full = connections.size() >= limits.connections();
-        }
-        if (!full) {
+        if (hasRoom(false, limits.connections())) {
             return Optional.empty();
         }
         connection.serveEssentialOnly();
-        return connections.size() < limits.connections() + RESERVED ? Optional.empty() : Optional.of(full(limits));
+        return hasRoom(true, RESERVED) ? Optional.empty() : Optional.of(full(limits));
+    }
+
+    /** Returns true if one more connection of a kind is within the limit, after closing some that serve no request. */
+    private boolean hasRoom(boolean essentialOnly, int limit) {
+        while (true) {
+            List<Connection> same = connections.stream()
+                    .filter(each -> each.isEssentialOnly() == essentialOnly)
+                    .toList();
+            if (same.size() < limit) {
+                return true;
+            }
+            if (!evictOne(same)) {
+                return false;
+            }
+        }
     }
 
     /**
@@ -171,15 +183,17 @@ public final class HttpServer implements AutoCloseable {
                 .filter(each -> each.since() - slow < 0 && each.reserved() > 0)
                 .sorted(Comparator.comparingLong(Arriving::since))
                 .toList();
-        long missing = bytes;
+        long missing = bytes - (buffers.total() - buffers.used());
+        boolean evicted = false;
         for (Arriving victim : victims) {
             if (missing > 0 && victim.connection().evict()) {
                 connections.remove(victim.connection());
                 missing -= victim.reserved();
+                evicted = true;
             }
         }
         try {
-            return missing <= 0 && buffers.reserve(bytes, SLOW_BODY);
+            return (missing <= 0 || evicted) && buffers.reserve(bytes, SLOW_BODY);
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
             return false;

@@ -36,7 +36,8 @@ public final class TokenRoutes {
         Tokenizer tokenizer = card.tokenizer();
         RequestFields fields = call.fields();
         boolean vllm = fields.has("prompt");
-        String text = fields.string(vllm ? "prompt" : "content", "");
+        String name = vllm ? "prompt" : "content";
+        String text = fields.string(name, "");
         if (!vllm && !fields.has("content")) {
             fields.violate("content", "a string");
         }
@@ -45,7 +46,7 @@ public final class TokenRoutes {
         boolean pieces = fields.flag("with_pieces", false);
         boolean parse = fields.flag("parse_special", true);
         fields.check();
-        int[] ids = parse ? tokenizer.encode(text, special) : tokenizer.encodeAsText(text, special);
+        int[] ids = parse ? tokenizer.encode(text, special) : PromptFields.encodeAsText(name, tokenizer, text, special);
         keepOnly(call, ids);
         JsonResponse body = call.json().raw("{\"tokens\":[");
         Map<Integer, String> decoded = new HashMap<>();

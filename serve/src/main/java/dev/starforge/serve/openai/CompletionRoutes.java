@@ -18,6 +18,7 @@ import dev.starforge.text.fim.FimMarkers;
 import dev.starforge.text.template.ChatTemplate;
 import dev.starforge.text.template.ChatTemplateException;
 import dev.starforge.text.tokenizer.HealedPrompt;
+import dev.starforge.text.tokenizer.SpecialTokenMarks.NoUnusedMarkException;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Clock;
@@ -189,6 +190,8 @@ public final class CompletionRoutes {
                 return prompt.encode(messages.get(), tools, settings);
             } catch (ChatTemplateException e) {
                 fields.violate("messages", "messages that the model's chat template accepts");
+            } catch (NoUnusedMarkException e) {
+                fields.violate("messages", PromptFields.UNMARKABLE);
             }
         }
         return new int[0];

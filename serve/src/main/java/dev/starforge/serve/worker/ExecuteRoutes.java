@@ -123,7 +123,7 @@ public final class ExecuteRoutes {
         } else {
             return PromptFields.read(fields, name, card.tokenizer(), card.vocabulary(), 1);
         }
-        var _ = PromptFields.encoder(fields, card.tokenizer()); // its fields are checked all the same
+        var _ = PromptFields.encoder(fields, "prompt", card.tokenizer()); // its fields are checked all the same
         return List.of();
     }
 

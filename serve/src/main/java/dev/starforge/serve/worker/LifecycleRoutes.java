@@ -28,6 +28,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
 import java.util.Set;
+import java.util.function.IntSupplier;
 import java.util.function.Supplier;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -42,22 +43,26 @@ public final class LifecycleRoutes {
 
     private final String id;
     private final Optional<StartSecret> secret;
+    private final IntSupplier port;
     private final InferenceService inference;
     private final Supplier<Duration> uptime;
     private final Runnable shutdown;
 
     /**
      * @param secret of the pool that started the worker
+     * @param port on which the worker listens
      * @param shutdown starts to drain the worker and returns
      */
     public LifecycleRoutes(
             String id,
             Optional<StartSecret> secret,
+            IntSupplier port,
             InferenceService inference,
             Supplier<Duration> uptime,
             Runnable shutdown) {
         this.id = id;
         this.secret = secret;
+        this.port = port;
         this.inference = inference;
         this.uptime = uptime;
         this.shutdown = shutdown;
@@ -104,13 +109,14 @@ public final class LifecycleRoutes {
     private void prove(Call call, ObjectNode body) {
         Matcher challenge = NONCE.matcher(call.head().query());
         if (secret.isPresent() && challenge.matches()) {
-            body.put("proof", secret.get().proof(challenge.group(1)));
+            body.put("proof", secret.get().proof(challenge.group(1), port.getAsInt()));
         }
     }
 
     private static void describe(InferenceEngine engine, ObjectNode body) {
         ModelCard card = engine.card();
         body.put("model", card.id());
+        card.names().forEach(body.putArray("models")::add);
         body.put("architecture", card.architecture());
         body.put("quantization", card.quantization());
         body.put("vocabulary", card.vocabulary());

@@ -62,4 +62,25 @@ final class ByteBudgetTest {
         assertThat(order.getFirst()).isEqualTo(9);
         assertThat(budget.used()).isZero();
     }
+
+    /** Requests that need no memory, such as health checks, are not delayed by those that do. */
+    @Test
+    void nothingIsReservedWithoutWaiting() throws Exception {
+        ByteBudget budget = new ByteBudget(10);
+        assertThat(budget.tryReserve(10)).isTrue();
+        Thread waiter = Thread.ofVirtual().start(() -> {
+            try {
+                assertThat(budget.reserve(9, Duration.ofSeconds(10))).isTrue();
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+            }
+        });
+        while (waiter.getState() != Thread.State.TIMED_WAITING) {
+            Thread.onSpinWait();
+        }
+        assertThat(budget.reserve(0, Duration.ZERO)).isTrue();
+        budget.release(10);
+        waiter.join();
+        assertThat(budget.used()).isEqualTo(9);
+    }
 }

@@ -55,6 +55,32 @@ final class HttpOverloadTest {
         }
     }
 
+    /** All connections serve requests: one that is only connected yet may become a health check, and is not closed for others. */
+    @Test
+    void newConnectionsDoNotEvictThoseForEssentialRequests() throws Exception {
+        try (EchoServer echo = new EchoServer(PATIENT.withConnections(4))) {
+            List<RawClient> serving = halfOpen(echo, 4, "GET /wait HTTP/1.1\r\nHost: x\r\n\r\n");
+            while (echo.permits.get() < 4) {
+                Thread.onSpinWait();
+            }
+            try (RawClient health = echo.client().send("GET /health HTTP/1.1\r\n")) {
+                List<RawClient> others = halfOpen(echo, 15, "");
+                while (echo.server.connections() < 20) {
+                    Thread.onSpinWait();
+                }
+                assertThat(health.send("Host: x\r\n\r\n").reply().status()).isEqualTo(200);
+                others.addAll(halfOpen(echo, 17, ""));
+                assertThat(others.getFirst().isClosed())
+                        .as("the oldest gives way")
+                        .isTrue();
+                assertThat(echo.server.connections()).isLessThanOrEqualTo(20);
+                close(others);
+            }
+            close(serving);
+            echo.assertIdle();
+        }
+    }
+
     @Test
     void bodiesOfAllConnectionsShareABudget() throws Exception {
         try (EchoServer echo = new EchoServer(PATIENT.withBuffers(1 << 20))) {
@@ -106,6 +132,42 @@ final class HttpOverloadTest {
             }
             assertThat(status).isEqualTo(200);
             close(attackers);
+            echo.assertIdle();
+            assertThat(echo.server.bufferedBytes()).isZero();
+        }
+    }
+
+    /** What is free counts: together with it, one slow body is enough. */
+    @Test
+    void aSlowBodyGivesWayToALargerOne() throws Exception {
+        try (EchoServer echo = new EchoServer(PATIENT.withBuffers(1 << 20))) {
+            String head = "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n";
+            try (RawClient _ = echo.client().send(head.formatted("/wait", 300_000) + "b".repeat(300_000));
+                    RawClient slow = echo.client().send(head.formatted("/x", 4_000_000) + "b".repeat(200_000))) {
+                EchoServer.await(echo.waiting);
+                Thread.sleep(1500);
+                try (RawClient client = echo.client()) {
+                    assertThat(client.send(head.formatted("/x", 400_000) + "b".repeat(400_000))
+                                    .reply()
+                                    .status())
+                            .isEqualTo(200);
+                }
+                assertThat(slow.isClosed()).isTrue();
+            }
+            echo.assertIdle();
+            assertThat(echo.server.bufferedBytes()).isZero();
+        }
+    }
+
+    /** The buffer of a chunked body is larger than the body, and is made smaller without more memory. */
+    @Test
+    void aChunkedBodyNeedsNoMoreThanItsBuffer() throws Exception {
+        String chunk = Integer.toHexString(1_000_000) + "\r\n" + "b".repeat(1_000_000) + "\r\n0\r\n\r\n";
+        try (EchoServer echo = new EchoServer(PATIENT.withBuffers(1_800_000))) {
+            try (RawClient client = echo.client()) {
+                client.send("POST /x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk);
+                assertThat(client.reply().status()).isEqualTo(200);
+            }
             echo.assertIdle();
             assertThat(echo.server.bufferedBytes()).isZero();
         }

@@ -3,6 +3,7 @@ package dev.starforge.serve.pool;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.starforge.serve.RawClient;
+import dev.starforge.serve.http.HttpLimits;
 import dev.starforge.serve.pool.config.RemoteEntry;
 import dev.starforge.serve.pool.proxy.RawWorker;
 import dev.starforge.text.json.Jackson;
@@ -10,6 +11,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.CountDownLatch;
@@ -118,6 +120,31 @@ final class PoolRelayTest {
                 assertThat(reply.headers()).doesNotContainKey("x-injected");
                 assertThat(reply.body()).contains("WORKER_LOST").doesNotContain("forged", "ok\"");
                 assertThat(reply.body()).doesNotContain("\r");
+            }
+        }
+    }
+
+    /** Responses that take long, to requests whose bodies are together larger than the memory for bodies. */
+    @Test
+    void aBodyIsNotKeptDuringTheResponse() throws Exception {
+        String begun = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+                + "9\r\ndata: 1\n\n\r\n";
+        String body = BODY + " ".repeat((4 << 20) - BODY.length());
+        long count = HttpLimits.DEFAULT.buffers() / body.length() + 1;
+        List<RawClient> clients = new ArrayList<>();
+        try (RawWorker worker = RawWorker.healthy(begun);
+                PoolFixture pool = registered(worker, Optional.empty()).start()) {
+            worker.keepsConnections = true;
+            awaitReady(pool, worker, "none");
+            for (int i = 0; i < count; i++) {
+                RawClient client = pool.client().post("/v1/completions", body);
+                clients.add(client);
+                assertThat(client.line()).isEqualTo("HTTP/1.1 200 OK");
+                assertThat(client.event()).isEqualTo("1");
+                worker.requests.clear();
+            }
+            for (RawClient client : clients) {
+                client.close();
             }
         }
     }

@@ -32,7 +32,21 @@ public final class SpecialTokenMarks {
         }
     }
 
-    /** A mark that none of the texts contains. */
+    /** A text contains all characters that can be marks. */
+    public static final class NoUnusedMarkException extends IllegalArgumentException {
+        private static final long serialVersionUID = 1;
+
+        NoUnusedMarkException() {
+            super("text: expected at most " + (LAST_MARK - FIRST_MARK)
+                    + " different noncharacters from U+FDD0 to U+FDEF");
+        }
+    }
+
+    /**
+     * A mark that none of the texts contains.
+     *
+     * @throws NoUnusedMarkException if there is none
+     */
     public static char unused(Collection<String> texts) {
         for (char mark = FIRST_MARK; mark <= LAST_MARK; mark++) {
             char candidate = mark;
@@ -40,8 +54,7 @@ public final class SpecialTokenMarks {
                 return mark;
             }
         }
-        throw new IllegalArgumentException("text: expected at most " + (LAST_MARK - FIRST_MARK)
-                + " different noncharacters from U+FDD0 to U+FDEF");
+        throw new NoUnusedMarkException();
     }
 
     /** Marks every special token, and at the end the beginning of one, which could be completed by what follows. */

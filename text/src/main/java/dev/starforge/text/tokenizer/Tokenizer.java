@@ -128,7 +128,11 @@ public final class Tokenizer {
         encode(text, addSpecial, NO_MARK, ids);
     }
 
-    /** Encodes text in which special tokens have no meaning: {@code <|im_end|>} becomes the tokens of its characters. */
+    /**
+     * Encodes text in which special tokens have no meaning: {@code <|im_end|>} becomes the tokens of its characters.
+     *
+     * @throws SpecialTokenMarks.NoUnusedMarkException if the text contains all noncharacters from U+FDD0 to U+FDEF
+     */
     public int[] encodeAsText(String text, boolean addSpecial) {
         SpecialTokenMarks all = marks();
         char mark = SpecialTokenMarks.unused(List.of(text));

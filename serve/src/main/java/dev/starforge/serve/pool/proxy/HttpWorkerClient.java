@@ -37,6 +37,7 @@ public final class HttpWorkerClient implements WorkerClient {
                     node.path("status").asString(""),
                     node.path("worker_id").asString(""),
                     node.path("model").asString(""),
+                    strings(node.path("models")),
                     node.path("device").asString(""),
                     node.path("memory_bytes").longValue(0),
                     node.path("running").longValue(0) + node.path("waiting").longValue(0),

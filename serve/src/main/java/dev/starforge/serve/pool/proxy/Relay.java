@@ -171,6 +171,7 @@ public final class Relay {
             if (response.status() == 503 && hasOther.getAsBoolean()) {
                 return Optional.empty();
             }
+            call.releaseBody(); // it is not sent again, and the response may take minutes
             listener.firstByte(Duration.ofNanos(System.nanoTime() - attempt.arrived));
             response.retryAfter().ifPresent(value -> call.header("Retry-After", value));
             call.header(WORKER, lease.workerId());

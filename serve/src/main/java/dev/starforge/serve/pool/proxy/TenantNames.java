@@ -17,6 +17,6 @@ public final class TenantNames {
 
     /** @param tenant empty for clients without a key */
     String name(String tenant) {
-        return tenant.isEmpty() ? AccessControl.NO_TENANT : salt.proof(tenant);
+        return tenant.isEmpty() ? AccessControl.NO_TENANT : salt.tenantName(tenant);
     }
 }

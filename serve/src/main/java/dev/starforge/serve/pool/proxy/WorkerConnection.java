@@ -85,13 +85,17 @@ final class WorkerConnection implements AutoCloseable {
         Socket socket = new Socket();
         try {
             socket.setOption(StandardSocketOptions.TCP_NODELAY, true);
-            int port = worker.getPort() < 0 ? 80 : worker.getPort();
+            int port = port(worker);
             socket.connect(new InetSocketAddress(worker.getHost(), port), (int) CONNECT_TIMEOUT.toMillis());
             return new WorkerConnection(socket, new DeadlineStream(socket), worker.getHost() + ":" + port);
         } catch (IOException | RuntimeException e) {
             socket.close();
             throw e;
         }
+    }
+
+    static int port(URI worker) {
+        return worker.getPort() < 0 ? 80 : worker.getPort();
     }
 
     /** Everything that is read from now on must arrive within {@code time}. */

@@ -38,7 +38,7 @@ public final class WorkerConnector {
         try {
             connection.withDeadline(time);
             if (worker.secret().isPresent()) {
-                prove(connection, worker.secret().get(), false);
+                prove(connection, worker, worker.secret().get(), false);
             }
             return connection.withoutDeadline();
         } catch (IOException | RuntimeException e) {
@@ -51,17 +51,19 @@ public final class WorkerConnector {
     JsonNode health(WorkerEndpoint worker, Duration time) throws IOException {
         try (WorkerConnection connection = WorkerConnection.open(worker.uri()).withDeadline(time)) {
             return worker.secret().isPresent()
-                    ? prove(connection, worker.secret().get(), true)
+                    ? prove(connection, worker, worker.secret().get(), true)
                     : health(connection, HEALTH, true);
         }
     }
 
-    private JsonNode prove(WorkerConnection connection, StartSecret secret, boolean last) throws IOException {
+    private JsonNode prove(WorkerConnection connection, WorkerEndpoint worker, StartSecret secret, boolean last)
+            throws IOException {
         byte[] bytes = new byte[NONCE_BYTES];
         random.nextBytes(bytes);
         String nonce = HexFormat.of().formatHex(bytes);
         JsonNode health = health(connection, HEALTH + "?nonce=" + nonce, last);
-        if (!StartSecret.areEqual(secret.proof(nonce), health.path("proof").asString(""))) {
+        String expected = secret.proof(nonce, WorkerConnection.port(worker.uri()));
+        if (!StartSecret.areEqual(expected, health.path("proof").asString(""))) {
             throw new IOException("expected the worker that the pool started, but another program answered");
         }
         return health;

@@ -366,7 +366,7 @@ final class ManagedWorker extends PoolWorker {
     boolean serves(String model) {
         return spec.model().equals(model)
                 || spec.adapters().containsKey(model)
-                || health().filter(said -> said.adapters().contains(model)).isPresent();
+                || health().filter(reported -> reported.serves(model)).isPresent();
     }
 
     private WorkerFailure failure() {
@@ -385,6 +385,7 @@ final class ManagedWorker extends PoolWorker {
                 id(),
                 true,
                 spec.model(),
+                health().map(WorkerHealth::names).orElse(List.of()),
                 spec.device(),
                 shownState(),
                 reservedBytes(),

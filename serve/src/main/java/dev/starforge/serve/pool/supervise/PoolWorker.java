@@ -6,6 +6,7 @@ import dev.starforge.serve.pool.worker.WorkerHealth;
 import dev.starforge.serve.pool.worker.WorkerOverloadedException;
 import dev.starforge.serve.pool.worker.WorkerState;
 import dev.starforge.serve.pool.worker.WorkerView;
+import java.io.IOException;
 import java.net.URI;
 import java.time.Duration;
 import java.time.Instant;
@@ -34,6 +35,9 @@ abstract sealed class PoolWorker permits ManagedWorker, RegisteredWorker {
     /** Consecutive requests without a response after which a worker has failed, whatever its health checks report. */
     private static final int MAX_FAILED_REQUESTS = 3;
 
+    /** The count of generated tokens before the first health check. */
+    private static final long UNKNOWN = -1;
+
     final SupervisorContext context;
     private final String id;
     private final Supervisor supervisor;
@@ -49,7 +53,7 @@ abstract sealed class PoolWorker permits ManagedWorker, RegisteredWorker {
     private boolean suspected;
     private int failedRequests;
     private long failedRequestAt;
-    private long generated;
+    private long generated = UNKNOWN;
     private long checkAt;
     private long checkedAt;
     private long usedAt;
@@ -140,7 +144,7 @@ abstract sealed class PoolWorker permits ManagedWorker, RegisteredWorker {
         canaryFailed = false;
         suspected = false;
         failedRequests = 0;
-        generated = 0;
+        generated = UNKNOWN;
         checkNow();
         touch();
     }
@@ -174,10 +178,11 @@ abstract sealed class PoolWorker permits ManagedWorker, RegisteredWorker {
         try {
             WorkerHealth reported = context.client().health(endpoint);
             boolean generates = canary && reported.isServing();
-            if (generates) {
-                context.client().canary(endpoint);
+            if (generates && !acceptsCanary(endpoint)) {
+                supervisor.locked(() -> overloaded(asked, reported));
+            } else {
+                supervisor.locked(() -> checked(asked, generates, reported));
             }
-            supervisor.locked(() -> checked(asked, generates, reported));
         } catch (WorkerOverloadedException alive) {
             supervisor.locked(() -> overloaded(asked));
         } catch (InterruptedException stopped) {
@@ -189,6 +194,16 @@ abstract sealed class PoolWorker permits ManagedWorker, RegisteredWorker {
         } catch (Error failure) { // such as a full heap, which is not the worker's fault
             supervisor.locked(() -> over(asked));
             throw failure;
+        }
+    }
+
+    /** Generates a token. Returns false if the worker is overloaded. */
+    private boolean acceptsCanary(WorkerEndpoint endpoint) throws IOException, InterruptedException {
+        try {
+            context.client().canary(endpoint);
+            return true;
+        } catch (WorkerOverloadedException e) {
+            return false;
         }
     }
 
@@ -212,12 +227,34 @@ abstract sealed class PoolWorker permits ManagedWorker, RegisteredWorker {
         return !asked.equals(incarnation());
     }
 
+    /** It accepts no connection for its health: it is alive, but whether its engine works is not known. */
     private void overloaded(String asked) {
         if (!over(asked)) {
             misses = 0;
+        }
+    }
+
+    /**
+     * It reports its health, but rejects the canary. Requests that fill its queue are also rejected when its engine hangs, so the worker is
+     * alive only if it has generated tokens since the last check.
+     */
+    private void overloaded(String asked, WorkerHealth reported) {
+        if (over(asked)) {
+            return;
+        }
+        boolean first = generated == UNKNOWN;
+        boolean progress = !first && reported.generated() > generated;
+        generated = reported.generated();
+        if (progress) {
+            misses = 0;
             failedRequests = 0;
             suspected = false;
+            touch();
             supervisor.changed();
+        } else if (first) {
+            misses = 0;
+        } else {
+            miss("it is overloaded and has generated no token since the last check");
         }
     }
 
@@ -237,7 +274,7 @@ abstract sealed class PoolWorker permits ManagedWorker, RegisteredWorker {
             suspected = false;
             supervisor.changed();
         }
-        if (canary || reported.generated() > generated) {
+        if (canary || reported.generated() > Math.max(0, generated)) {
             touch();
         }
         generated = reported.generated();

@@ -59,9 +59,7 @@ final class RegisteredWorker extends PoolWorker {
 
     @Override
     boolean serves(String model) {
-        return health().filter(
-                        said -> said.model().equals(model) || said.adapters().contains(model))
-                .isPresent();
+        return health().filter(reported -> reported.serves(model)).isPresent();
     }
 
     @Override
@@ -85,6 +83,7 @@ final class RegisteredWorker extends PoolWorker {
                 id(),
                 false,
                 health().map(WorkerHealth::model).orElse(""),
+                health().map(WorkerHealth::names).orElse(List.of()),
                 health().map(WorkerHealth::device).orElse(""),
                 shownState(),
                 0,

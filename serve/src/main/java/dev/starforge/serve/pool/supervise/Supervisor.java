@@ -259,12 +259,13 @@ public final class Supervisor implements AutoCloseable {
         return own().filter(worker -> worker.state() == WorkerState.READY && worker.isIdle());
     }
 
-    /** The names of all models and adapters of running workers. */
+    /** All names of the models and adapters of running workers. */
     public synchronized List<String> models() {
         return views().stream()
                 .filter(view ->
                         view.state() != WorkerState.STOPPED && !view.model().isEmpty())
-                .flatMap(view -> Stream.concat(Stream.of(view.model()), view.adapters().stream()))
+                .flatMap(view -> Stream.of(List.of(view.model()), view.names(), view.adapters()))
+                .flatMap(List::stream)
                 .distinct()
                 .toList();
     }

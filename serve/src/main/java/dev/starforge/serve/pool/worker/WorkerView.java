@@ -9,6 +9,7 @@ import java.util.Optional;
  *
  * @param own whether a pool started it
  * @param model model name in the API
+ * @param names further names of the model, as far as they are known; may contain {@code model}
  * @param reserved device memory reserved for it
  * @param requests requests of the pool in flight
  */
@@ -16,6 +17,7 @@ public record WorkerView(
         String id,
         boolean own,
         String model,
+        List<String> names,
         String device,
         WorkerState state,
         long reserved,

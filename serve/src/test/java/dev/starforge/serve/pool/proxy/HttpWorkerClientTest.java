@@ -35,10 +35,16 @@ final class HttpWorkerClientTest {
         return request.replaceFirst("(?s).*nonce=([0-9a-f]{32}) .*", "$1");
     }
 
+    /** The proof of a worker on the port to which the request was sent. */
+    private static String proof(String request) {
+        int port = Integer.parseInt(request.replaceFirst("(?s).*Host: 127.0.0.1:([0-9]+).*", "$1"));
+        return SECRET.proof(nonce(request), port);
+    }
+
     @Test
     void aWorkerProvesItsIdentityBeforeItGetsAnything() throws Exception {
-        try (RawWorker worker = new RawWorker(
-                request -> RawWorker.ok("application/json", HEALTH.formatted(SECRET.proof(nonce(request)))))) {
+        try (RawWorker worker =
+                new RawWorker(request -> RawWorker.ok("application/json", HEALTH.formatted(proof(request))))) {
             WorkerEndpoint endpoint = WorkerEndpoint.managed(worker.uri(), SECRET);
             assertThat(client(Duration.ofSeconds(10)).health(endpoint).workerId())
                     .isEqualTo("w");
@@ -57,7 +63,7 @@ final class HttpWorkerClientTest {
     @CsvSource({"''", "00", "f00d"})
     void aProgramInTheWorkersPlaceGetsNeitherKeyNorPrompt(String proof) throws Exception {
         String answer = proof.equals("f00d")
-                ? StartSecret.of("fedcba9876543210").proof("00000000000000000000000000000000")
+                ? StartSecret.of("fedcba9876543210").proof("00000000000000000000000000000000", 1)
                 : proof;
         try (RawWorker impostor = new RawWorker(_ -> RawWorker.ok("application/json", HEALTH.formatted(answer)))) {
             WorkerEndpoint endpoint = WorkerEndpoint.managed(impostor.uri(), SECRET);
@@ -75,11 +81,23 @@ final class HttpWorkerClientTest {
         }
     }
 
+    /** A program asks the worker itself for the proof, on the worker's port. */
+    @Test
+    void theProofOfAWorkerOnAnotherPortIsNotAccepted() throws Exception {
+        int workersPort = 1;
+        try (RawWorker impostor = new RawWorker(request ->
+                RawWorker.ok("application/json", HEALTH.formatted(SECRET.proof(nonce(request), workersPort))))) {
+            WorkerEndpoint endpoint = WorkerEndpoint.managed(impostor.uri(), SECRET);
+            assertThatThrownBy(() -> client(Duration.ofSeconds(10)).health(endpoint))
+                    .hasMessageContaining("another program answered");
+        }
+    }
+
     /** A server without a free connection may still report its health, on one that takes nothing else. */
     @Test
     void aWorkerThatOnlyReportsItsHealthIsOverloaded() throws Exception {
-        try (RawWorker worker = new RawWorker(
-                request -> RawWorker.ok("application/json", HEALTH.formatted(SECRET.proof(nonce(request))))
+        try (RawWorker worker =
+                new RawWorker(request -> RawWorker.ok("application/json", HEALTH.formatted(proof(request)))
                         .replaceFirst("\r\n", "\r\nConnection: close\r\n"))) {
             WorkerEndpoint endpoint = WorkerEndpoint.managed(worker.uri(), SECRET);
             assertThat(client(Duration.ofSeconds(10)).health(endpoint).isServing())

@@ -20,6 +20,9 @@ public final class RawWorker implements AutoCloseable {
     /** Heads and bodies of the requests. */
     public final List<String> requests = new CopyOnWriteArrayList<>();
 
+    /** Whether connections stay open after a response, until the pool closes them. */
+    public volatile boolean keepsConnections;
+
     /** @param answer from the first line of a request to the bytes of its response, in ISO 8859-1 */
     public RawWorker(UnaryOperator<String> answer) throws IOException {
         this.answer = answer;
@@ -66,6 +69,9 @@ public final class RawWorker implements AutoCloseable {
             request.append(new String(in.readNBytes(length), StandardCharsets.ISO_8859_1));
             requests.add(request.toString());
             socket.getOutputStream().write(answer.apply(request.toString()).getBytes(StandardCharsets.ISO_8859_1));
+            while (keepsConnections && in.read() >= 0) {
+                // the pool sends nothing more
+            }
         } catch (IOException e) {
             // the pool has closed the connection
         }

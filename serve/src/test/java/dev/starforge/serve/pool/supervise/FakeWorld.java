@@ -64,11 +64,13 @@ final class FakeWorld implements ProcessLauncher, WorkerClient {
         boolean answers = true;
         boolean computes = true;
         boolean overloaded;
+        boolean queueFull;
         boolean breaks;
         boolean fillsTheHeap;
         long running;
         long generated;
         String status = "ok";
+        List<String> names = List.of("coder");
         String workerId;
         Optional<ExitStatus> exit = Optional.empty();
 
@@ -269,6 +271,7 @@ final class FakeWorld implements ProcessLauncher, WorkerClient {
                 child.status,
                 child.workerId,
                 "coder",
+                child.names,
                 "cpu",
                 500,
                 child.running,
@@ -280,6 +283,9 @@ final class FakeWorld implements ProcessLauncher, WorkerClient {
     @Override
     public void canary(WorkerEndpoint worker) throws IOException {
         canaries++;
+        if (at(worker).queueFull) {
+            throw new WorkerOverloadedException("/health/deep: status 429");
+        }
         if (!at(worker).computes) {
             throw new IOException("/health/deep: expected success, got 503");
         }

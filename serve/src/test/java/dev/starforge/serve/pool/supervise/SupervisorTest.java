@@ -22,6 +22,7 @@ import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -250,6 +251,58 @@ final class SupervisorTest {
         world.last().overloaded = false;
         world.last().answers = false;
         world.until(pool, () -> world.last().kills > 0);
+    }
+
+    /** Requests that fill the queue are rejected while the engine generates, and also when it hangs. */
+    @Test
+    void aFullQueueHidesNoHungEngine() {
+        String id = world.ready(pool);
+        world.last().queueFull = true;
+        world.last().running = 8;
+        for (int i = 0; i < 60; i++) {
+            world.last().generated += 100;
+            world.pass(pool, Duration.ofSeconds(10));
+        }
+        assertThat(state(pool, id)).isEqualTo(WorkerState.BUSY);
+        assertThat(world.last().kills).isZero();
+        Duration time = world.until(pool, () -> world.last().kills > 0);
+        assertThat(time).isBetween(Duration.ofSeconds(30), Duration.ofSeconds(70));
+    }
+
+    /** Only progress clears the doubt about a worker whose requests fail. */
+    @Test
+    void aFullQueueClearsNoDoubt() throws Exception {
+        String full = world.ready(pool);
+        FakeChild child = world.last();
+        child.queueFull = true;
+        pool.start(SPEC, Optional.empty());
+        world.callBack(pool);
+        Set<String> candidates = new HashSet<>();
+        Runnable acquire = () -> {
+            candidates.clear();
+            pool.acquire("coder", Set.of(), ready -> {
+                        ready.forEach(candidate -> candidates.add(candidate.id()));
+                        return ready.getFirst();
+                    })
+                    .orElseThrow()
+                    .close();
+        };
+        pool.acquire(
+                        "coder",
+                        Set.of(),
+                        ready -> ready.stream()
+                                .filter(candidate -> candidate.id().equals(full))
+                                .findFirst()
+                                .orElseThrow())
+                .orElseThrow()
+                .reportFailure();
+        world.pass(pool, Duration.ofSeconds(8));
+        acquire.run();
+        assertThat(candidates).doesNotContain(full).hasSize(1);
+        child.generated = 1;
+        world.pass(pool, Duration.ofSeconds(6));
+        acquire.run();
+        assertThat(candidates).contains(full).hasSize(2);
     }
 
     @Test
@@ -731,5 +784,26 @@ final class SupervisorTest {
         world.pass(pool, Duration.ofMillis(200));
         assertThat(state(pool, ids.get("b"))).as("scaled to zero").isEqualTo(WorkerState.STOPPED);
         assertThat(pool.allocated("cpu")).isZero();
+    }
+
+    /** Requests can name a model by its alias or by the name of its base, as at the worker itself. */
+    @Test
+    void aWorkerServesAllNamesThatItReports() throws Exception {
+        world.ready(pool);
+        world.last().names = List.of("coder", "coder-base", "coder.gguf");
+        world.pass(pool, Duration.ofSeconds(11));
+        pool.register(WorkerEndpoint.registered(world.last().uri, ""));
+        world.pass(pool, Duration.ofSeconds(1));
+        for (String name : List.of("coder", "coder-base", "coder.gguf")) {
+            List<String> candidates = new ArrayList<>();
+            pool.acquire(name, Set.of(), ready -> {
+                        ready.forEach(candidate -> candidates.add(candidate.id()));
+                        return ready.getFirst();
+                    })
+                    .orElseThrow()
+                    .close();
+            assertThat(candidates).as(name).hasSize(2);
+        }
+        assertThat(pool.models()).containsExactly("coder", "coder-base", "coder.gguf");
     }
 }
