@@ -4,6 +4,7 @@ import static dev.starforge.serve.http.EchoServer.LIMITS;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.catchThrowableOfType;
 
+import dev.starforge.serve.Fixture;
 import dev.starforge.serve.RawClient;
 import java.io.IOException;
 import java.net.InetSocketAddress;
@@ -65,9 +66,7 @@ final class HttpOverloadTest {
             }
             try (RawClient health = echo.client().send("GET /health HTTP/1.1\r\n")) {
                 List<RawClient> others = halfOpen(echo, 15, "");
-                while (echo.server.connections() < 20) {
-                    Thread.onSpinWait();
-                }
+                Fixture.await("all are accepted", () -> echo.server.connections() == 20);
                 assertThat(health.send("Host: x\r\n\r\n").reply().status()).isEqualTo(200);
                 others.addAll(halfOpen(echo, 17, ""));
                 assertThat(others.getFirst().isClosed())
