@@ -56,7 +56,8 @@ final class ServeCommand implements Callable<Integer> {
             fallbackValue = "true",
             description =
                     "Serve a tuned model as its base with its adapter, so that the web UI can compare the two: one copy"
-                            + " of the weights, and the adapter. Default: yes, unless the base is larger than the tuned model.")
+                            + " of the weights, and the adapter. Default: yes, unless the base is larger than the tuned model"
+                            + " or the adapter is not plain LoRA of the usual modules.")
     private boolean compare;
 
     @Override
