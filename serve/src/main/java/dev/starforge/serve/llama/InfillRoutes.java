@@ -170,5 +170,4 @@ public final class InfillRoutes {
         }
         return selected;
     }
-
 }
