@@ -21,7 +21,7 @@ public record SuffixStops(List<String> strings, List<String> firstLine) {
     private static final int ENOUGH_LETTERS = 6;
     private static final int SHORTEST_REST = 2;
 
-    /** Rests of one character that can be told from the middle; a bracket may close one that the middle has opened. */
+    /** Rests of one character that differ from what a middle may contain; a bracket may close one that the middle has opened. */
     private static final List<String> SEPARATORS = List.of(";", ",", ":");
 
     public SuffixStops {
