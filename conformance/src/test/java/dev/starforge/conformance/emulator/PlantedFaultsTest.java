@@ -16,6 +16,7 @@ import dev.starforge.tensor.op.Op;
 import dev.starforge.tensor.op.Plain;
 import java.util.List;
 import java.util.function.UnaryOperator;
+import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
 /**
@@ -34,6 +35,14 @@ class PlantedFaultsTest {
     /** Where a simdgroup function is called, as far as the emulator knows. */
     String placeOfSimdSum() {
         return "common.kernel:";
+    }
+
+    private static volatile float smallest = Float.MIN_NORMAL;
+
+    /** Kernels of one device flush subnormals; the mode must not stay in the thread that ran them, nor in the next run. */
+    @AfterEach
+    void subnormalsAreKept() {
+        assertThat(smallest / 2).isPositive();
     }
 
     @Test

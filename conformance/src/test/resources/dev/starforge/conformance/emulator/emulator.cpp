@@ -7,6 +7,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <fenv.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -58,6 +59,7 @@ struct Declared {
 
 static struct {
     Program* program;
+    fenv_t environment; // of the run; that of a context is of the run that made its fiber
     Argument* arguments;
     bool reversed;
     Fiber fibers[GROUP];
@@ -182,6 +184,7 @@ static void run_threads();
 
 // What every fiber does: threads that have not begun, one after another. It is idle when there are none.
 static void run_threads() {
+    fesetenv(&emu.environment);
     for (;;) {
         while (emu.begun < GROUP) {
             unsigned thread = emu.begun++;
@@ -388,6 +391,7 @@ static void make_fibers() {
 // All groups, in the reversed order if told so. Null, or what is wrong.
 extern "C" const char* emulator_run(Program* program, Argument* arguments, int x, int y, int z, int reversed) {
     emu.program = program;
+    fegetenv(&emu.environment);
     emu.arguments = arguments;
     emu.reversed = reversed;
     emu.shared_used = 0;
