@@ -105,7 +105,7 @@ async function tryIt(browser, url) {
   await page.getByLabel("Prompt").fill("def step_1(value, limit=7):\n");
   await page.getByLabel("Prompt").press("Control+Enter");
   await page.waitForFunction(() => document.querySelector(".stats").textContent);
-  assert.match(await page.locator(".stats").textContent(), /64 tokens.*tokens\/s.*ended at the token limit/);
+  assert.match(await page.locator(".stats").textContent(), /\d+ tokens.*tokens\/s.*ended at the token limit, or in a repetition/);
   const base = await written(page, 0);
   assert.ok(base.length > 10);
   // the chances of a token, by pointer and by key

@@ -107,7 +107,7 @@ class Answer {
     if (number) parts.push(el("span", {}, el("b", {}, short(number)), number === 1 ? " token" : " tokens"));
     if (number > 1 && last > first) parts.push(el("span", {}, el("b", {}, short((number - 1) / (last - first) * 1000)), " tokens/s"));
     if (first) parts.push(el("span", {}, `first after ${Math.round(first - asked)} ms`));
-    const reasons = {length: "ended at the token limit", stop: "ended by itself", stopped: "stopped by you"};
+    const reasons = {length: "ended at the token limit, or in a repetition", stop: "ended by itself", stopped: "stopped by you"};
     parts.push(why instanceof Error ? el("span.wrong", {role: "alert"}, why.message) : el("span", {}, reasons[why] || why));
     this.stats.replaceChildren(...parts);
   }

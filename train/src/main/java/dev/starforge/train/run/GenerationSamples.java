@@ -36,6 +36,7 @@ final class GenerationSamples {
     private static final int PROMPT = 64;
     private static final int WRITTEN = 48;
     private static final String COMMIT = "commit-";
+    private static final int LEAST = 16;
 
     private final Path file;
     private final TrainRun.Setup setup;
@@ -65,15 +66,32 @@ final class GenerationSamples {
         }
     }
 
-    /** The beginning of a document that is neither the description of a commit nor made for fill-in-the-middle. */
+    /**
+     * The beginning of a document; for a commit or a document for fill-in-the-middle, which begin with other text, the first half of the
+     * longest text that counts in the loss.
+     */
     private static Optional<Prompt> beginning(TokenDocument document, Tokenizer tokenizer) {
         int[] ids = document.ids();
         boolean plain =
                 FimTokens.of(tokenizer).map(markers -> markers.isFreeOf(ids)).orElse(true);
-        if (ids.length < 16 || document.id().startsWith(COMMIT) || !plain) {
+        int from = 0;
+        int length = ids.length;
+        if (document.id().startsWith(COMMIT) || !plain) {
+            length = 0;
+            for (int begin = 0, end; begin < ids.length; begin = end + 1) {
+                for (end = begin; end < ids.length && document.counted()[end]; end++) {
+                    // to the end of the text
+                }
+                if (end - begin > length) {
+                    from = begin;
+                    length = end - begin;
+                }
+            }
+        }
+        if (length < LEAST) {
             return Optional.empty();
         }
-        int[] kept = Arrays.copyOf(ids, Math.min(PROMPT, ids.length / 2));
+        int[] kept = Arrays.copyOfRange(ids, from, from + Math.min(PROMPT, length / 2));
         return Optional.of(new Prompt("", tokenizer.decode(kept, true), ""));
     }
 
