@@ -15,7 +15,7 @@ import tools.jackson.databind.JsonNode;
 
 /** Requests whose responses or parsed bodies are many times as large as they are. */
 final class RequestMemoryTest {
-    /** Six requests at once, each of which took 0.4 GB of the 2 GB heap before its response was streamed. */
+    /** Six requests at once; each took 0.4 GB of the 2 GB heap before its response was streamed. */
     @Test
     void piecesOfLongTextsAreStreamed() throws Exception {
         int words = 400_000;

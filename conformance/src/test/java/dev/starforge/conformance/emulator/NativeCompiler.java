@@ -77,7 +77,7 @@ final class NativeCompiler {
         }
     }
 
-    /** Writes a file for compilers to read, of which some may run already. */
+    /** Writes a file that compilers read; some of them may already run. */
     static void put(Path file, String text) {
         try {
             Path folder = Files.createDirectories(file.toAbsolutePath().getParent());

@@ -109,7 +109,7 @@ public final class AdapterTable {
                         + ", expected only what the table was planned for: " + capacity.targets);
     }
 
-    /** Returns the path of a module; an expert stack has two updates, of which one has a path of its own. */
+    /** Returns the path of a module; an expert stack has two updates, and one of them has a path of its own. */
     private static String module(String path) {
         return path.endsWith(LoraSource.GATE_UP)
                 ? path.substring(0, path.length() - LoraSource.GATE_UP.length())

@@ -154,7 +154,7 @@ final class FillInMiddleTest {
             return total
         """;
 
-    /** Wherever the cursor is, the original middle is allowed, only what follows the cursor is told, and it begins at a line. */
+    /** For every cursor: the original middle is allowed, only what follows the cursor is returned, and the middle begins at a line. */
     @ParameterizedTest
     @CsvSource({"starcoder2", "llama3"})
     void theOriginalMiddleIsAllowedAtEveryCursor(String name) throws IOException {

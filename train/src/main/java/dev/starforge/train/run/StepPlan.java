@@ -14,7 +14,7 @@ final class StepPlan {
     /** Seconds between plans. */
     private static final double AGAIN = 10;
 
-    /** The first steps of a run, after each of which it is planned again. */
+    /** The number of first steps after which a run is planned again, each time. */
     private static final int FIRST = 4;
 
     private static final double MINUTE = 60;
